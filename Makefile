@@ -7,7 +7,7 @@ READY := .venv/.ready
 DEV_READY := .venv/.ready-dev
 BASE ?= HEAD~1
 
-.PHONY: tour test slow attack paths check same bench serve docs clean
+.PHONY: tour quick test slow attack paths check same bench serve docs clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -28,6 +28,11 @@ tour: $(READY)
 serve: $(READY)
 	$(BIN)/attlas tour --serve
 
+# The tests that need no process, no trained model and no whole experiment: within two minutes.
+quick: $(DEV_READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=20 -m "not costly and not slow and not attack"
+
+# All fast tests: within eight minutes on two cores.
 test: $(DEV_READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=60 -m "not slow and not attack"
 

@@ -2,18 +2,22 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-import torch
+from threadpoolctl import threadpool_limits
 
 import attlas
+from attlas.cli import main
 from attlas.testing import tiny
+from tests.builders.models import changed_models
+from tests.builders.processes import FORKS, CommandOutput, Run, Start, Started
 
 # mapped from the file, or copied into memory: other alignments, other kernels
 WEIGHTS = os.environ.get("ATTLAS_TEST_WEIGHTS", "mapped")
@@ -22,11 +26,29 @@ assert WEIGHTS in {"mapped", "memory"}, (
 )
 
 
+# What `make quick` leaves out: folders of whole commands and experiments, and whatever uses one of
+# these fixtures.
+COSTLY_FOLDERS = {"attacks", "cli", "contracts", "experiments", "finetune", "laws", "papers"}
+COSTLY_FOLDERS |= {"plugin", "relations"}
+COSTLY_FIXTURES = {"_forks", "attlas_anew", "inside", "minilm"}
+TESTS = Path(__file__).parent
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs a browser is slow."""
+    """Mark what needs a browser as slow, and what has a costly folder or fixture as costly."""
     for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
+        fixtures = {*getattr(item, "fixturenames", ())}
+        if "browser" in fixtures:
             item.add_marker(pytest.mark.slow)
+        folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+        if folder in COSTLY_FOLDERS or fixtures & COSTLY_FIXTURES:
+            item.add_marker(pytest.mark.costly)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shared_models_stay_as_they_are() -> Iterator[None]:
+    yield
+    assert not changed_models()
 
 
 @pytest.fixture(scope="session")
@@ -48,112 +70,6 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def stirred(model: attlas.Model, seed: int = 1) -> attlas.Model:
-    """The same model with biases and norms that are not 0 and 1, so that none can be forgotten
-    unseen.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.network.parameters():
-            if parameter.dim() == 1:
-                parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)
-    return model
-
-
-# A process of attlas costs seconds of imports before it does anything. This one has them behind it
-# and forks: whatever is
-# asked for runs in a process of its own, with its own folder, environment, output and exit code,
-# and can be killed.
-FORKS = """
-import gc, json, os, runpy, signal, sys, tempfile, traceback
-import attlas.cli.entry, attlas.explain, attlas.finetune.work, attlas.experiments.workspace
-import attlas.studies, attlas.testing, attlas.topology.work, attlas.models.look
-import attlas.views.report, attlas.views.terminal
-import pydantic, torch
-from threadpoolctl import threadpool_limits
-
-torch.set_num_threads(1)  # a fork has no threads but its own
-with tempfile.TemporaryDirectory() as folder:  # what numba and transformers do on first use
-    attlas.testing.tiny("bert").save(folder)
-    attlas.attention(folder, "a cat")
-gc.collect()
-gc.freeze()
-while line := sys.stdin.readline():
-    order = json.loads(line)
-    if "wait" in order:
-        pid, status, usage = os.wait4(order["wait"], os.WNOHANG)
-        used = (usage.ru_maxrss, usage.ru_utime + usage.ru_stime)
-        print(*(os.waitstatus_to_exitcode(status), *used) if pid else ["running"], flush=True)
-        continue
-    if not (pid := os.fork()):
-        break
-    print(pid, flush=True)
-else:
-    os._exit(0)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
-for number, name in enumerate((os.devnull, order["out"], order["error"])):
-    os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), number)
-sys.stdin = open(0)
-os.chdir(order["folder"])
-os.environ.update(order["environment"])
-if threads := int(os.environ.get("OMP_NUM_THREADS") or os.environ.get("ATTLAS_TEST_THREADS", 0)):
-    torch.set_num_threads(threads)  # else one: two test processes share two cores
-    threadpool_limits(threads)
-sys.argv, ended = ["attlas", *order["arguments"]], 0
-try:
-    if order["code"] is None:
-        runpy.run_module("attlas", run_name="__main__", alter_sys=True)
-    else:
-        exec(order["code"], {"__name__": "__main__"})
-except SystemExit as end:
-    ended = end.code or 0  # attlas gives numbers
-except BaseException:
-    traceback.print_exc()
-    ended = 1
-sys.stdout.flush()
-sys.stderr.flush()
-os._exit(ended)  # it need not take apart what it never used
-"""
-
-
-class Started:
-    """A process that was started by another, used like one of subprocess."""
-
-    def __init__(self, ask: Callable[[object], str], pid: int, out: Path, error: Path) -> None:
-        self.pid, self.returncode = pid, None
-        self.peak, self.seconds = 0, 0.0  # bytes of memory at most, processor time
-        self._ask, self._out, self._error = ask, out, error
-
-    returncode: int | None
-
-    def poll(self) -> int | None:
-        if self.returncode is None and (found := self._ask({"wait": self.pid})) != "running":
-            code, peak, seconds = found.split()
-            self.returncode, self.peak, self.seconds = int(code), int(peak) * 1024, float(seconds)
-        return self.returncode
-
-    def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def wait(self, timeout: float) -> int:
-        deadline = time.monotonic() + timeout
-        while (code := self.poll()) is None:
-            if time.monotonic() > deadline:
-                self.send_signal(signal.SIGKILL)
-                raise subprocess.TimeoutExpired("attlas", timeout)
-            time.sleep(0.002)
-        return code
-
-    def communicate(self, timeout: float) -> tuple[str, str]:
-        self.wait(timeout)
-        return self._out.read_text(), self._error.read_text()
-
-
-Start = Callable[..., Started]
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
 @pytest.fixture(scope="session")
 def _forks() -> Iterator[Callable[[object], str]]:
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
@@ -170,9 +86,9 @@ def _forks() -> Iterator[Callable[[object], str]]:
             assert server.stdin is not None
             assert server.stdout is not None
             print(json.dumps(order), file=server.stdin, flush=True)
-            said = server.stdout.readline().strip()
-            assert said, "the process that forks has ended"
-            return said
+            answer = server.stdout.readline().strip()
+            assert answer, "the process that forks has ended"
+            return answer
 
         yield ask
         assert server.stdin is not None
@@ -189,15 +105,15 @@ def attlas_start(
     every: list[Started] = []
 
     def start(*arguments: str | Path, code: str | None = None, **environment: str) -> Started:
-        said = tmp_path_factory.mktemp("said")
+        printed = tmp_path_factory.mktemp("printed")
         order = {
             "arguments": [*map(str, arguments)],
             "code": code,
             "folder": str(tmp_path),
             "environment": environment,
         }
-        pid = int(_forks({**order, "out": str(said / "out"), "error": str(said / "error")}))
-        every.append(Started(_forks, pid, said / "out", said / "error"))
+        pid = int(_forks({**order, "out": str(printed / "out"), "error": str(printed / "error")}))
+        every.append(Started(_forks, pid, printed / "out", printed / "error"))
         return every[-1]
 
     yield start
@@ -237,3 +153,54 @@ def attlas_anew(tmp_path: Path) -> Run:
         )
 
     return run
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    chromium = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
+    if chromium is None and not os.environ.get("CI"):
+        pytest.skip("there is no Chromium on this machine; install Debian's chromium to run this")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., CommandOutput]:
+    """Run the command line in this process, where everything is imported already; in the same
+    folder as `attlas_command`.
+    """
+    for name in ("TRANSFORMERS_VERBOSITY", "HF_HUB_DISABLE_PROGRESS_BARS"):
+        monkeypatch.setenv(name, "error" if "VERBOSITY" in name else "1")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str | Path) -> CommandOutput:
+        monkeypatch.setattr(sys, "argv", ["attlas", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end, threadpool_limits(1):
+            main()
+        printed = capsys.readouterr()
+        return CommandOutput(int(end.value.code or 0), printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of one layer."""
+    folder = tmp_path_factory.mktemp("models") / "small-bert"
+    model = tiny("bert", num_hidden_layers=1)
+    model.network.save_pretrained(folder)
+    model.tokenizer.save_pretrained(folder)
+    return folder

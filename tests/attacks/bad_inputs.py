@@ -395,6 +395,7 @@ def verbs() -> Iterator[tuple[str, Any]]:
     return walk("", typer.main.get_command(app))
 
 
+@cache
 def option_cases() -> list[tuple[str, str]]:
     """Every option of every verb that takes a value."""
     return [

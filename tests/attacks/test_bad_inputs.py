@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.bad_inputs import bad_inputs, option_cases
-from tests.conftest import Run, Start
+from tests.builders.processes import Run, Start
 
 COUNT, QUICK = 500, 40
 MOST_SECONDS, MOST_BYTES = 10, 2**30

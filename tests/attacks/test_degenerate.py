@@ -15,10 +15,10 @@ import attlas
 from attlas import catalogue
 from attlas.core.annotations import DEPENDENCIES, ROOT, Dependencies
 from attlas.core.text import Text
-from attlas.testing import tiny
 from attlas.views.terminal import print_tables
-from tests.attacks import QUIET, outcome
 from tests.attacks.verbs import SMALL
+from tests.builders.models import shared
+from tests.builders.runs import QUIET, outcome
 
 CORPORA: dict[str, list[str]] = {
     "punctuation": ["... !!! ???", ", . !", "?", "( ) [ ] -- ;"],
@@ -35,14 +35,12 @@ CORPORA: dict[str, list[str]] = {
 }
 
 
-@cache
 def base() -> attlas.Model:
-    return tiny("bert", **SMALL)
+    return shared("bert", **SMALL)
 
 
-@cache
 def classifier() -> attlas.Model:
-    return tiny("bert", "classify", **SMALL)
+    return shared("bert", "classify", **SMALL)
 
 
 @cache

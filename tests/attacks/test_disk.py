@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.verbs import VERBS
-from tests.conftest import Run
+from tests.builders.processes import Run
 
 QUICK = ("study", "lengthen")
 EVERY = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.attack]) for name in VERBS]
@@ -44,9 +44,9 @@ def disk(tmp_path: Path) -> Iterator[Mount]:
 def assert_refused(done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
-    said = [line for line in done.stderr.splitlines() if line.startswith("attlas: ")]
-    assert len(said) == 1, done.stderr
-    assert done.stderr.strip().splitlines()[-1] == said[0]
+    error = [line for line in done.stderr.splitlines() if line.startswith("attlas: ")]
+    assert len(error) == 1, done.stderr
+    assert done.stderr.strip().splitlines()[-1] == error[0]
 
 
 @pytest.mark.parametrize("size", [8, 40, 100])

@@ -11,15 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.test_kills import (  # noqa: F401  # fixtures
-    COUNTING,
-    Undisturb,
-    assert_resumes,
-    known,
-    undisturbed,
-)
+from tests.attacks.undisturbed import COUNTING, Undisturb, assert_resumes
 from tests.attacks.verbs import VERBS
-from tests.conftest import Run, Start
+from tests.builders.processes import Run, Start
 
 AT_ONCE = COUNTING.replace("signal.SIGKILL", "signal.SIGINT")
 MOMENTS = 10
@@ -47,7 +41,7 @@ def test_interrupted_it_says_one_line_and_resumes(
     name: str,
     number: int,
     home: Path,
-    undisturbed: Undisturb,  # noqa: F811
+    undisturbed: Undisturb,
     attlas_start: Start,
     attlas_command: Run,
     tmp_path: Path,

@@ -9,7 +9,7 @@ import pytest
 
 from attlas.cli.serve import serve_folder
 from tests.attacks.verbs import VERBS
-from tests.conftest import Start
+from tests.builders.processes import Start
 
 LISTENING = """
 import sys

@@ -19,9 +19,9 @@ from attlas.testing import tiny
 from attlas.testing.sections import CODES, Frames
 from attlas.views import charts
 from attlas.views.report import render, write_charts
-from tests.attacks import command_line
-from tests.views.test_sections import SECTIONS, measured, studies, study_with
-from tests.views.test_views import browser, open_page  # noqa: F401
+from tests.builders.pages import SECTIONS, open_page
+from tests.builders.runs import command_line
+from tests.builders.studies import measured, studies, study_with
 
 RUN = "window.__hacked=1"
 PAYLOADS = (
@@ -100,7 +100,7 @@ def broken(wrong: list[str]) -> list[str]:
     return [one for one in wrong if not one.startswith(EMPTY)]
 
 
-def assert_harmless(browser: Any, path: Path, charts: bool = False) -> None:  # noqa: F811
+def assert_harmless(browser: Any, path: Path, charts: bool = False) -> None:
     """Open a page, use everything on it, and see that nothing of its data became code."""
     page, wrong = open_page(browser, path, viewport={"width": 1200, "height": 800})
     if charts:
@@ -129,14 +129,14 @@ def assert_harmless(browser: Any, path: Path, charts: bool = False) -> None:  # 
 
 
 @pytest.mark.parametrize("name", SECTIONS)
-def test_the_report_of_a_section(name: str, browser: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_the_report_of_a_section(name: str, browser: Any, tmp_path: Path) -> None:
     page = render(hostile(study_with(SECTIONS[name])), {name: SECTIONS[name]})
     path = tmp_path / "report.html"
     path.write_text(page, encoding="utf-8")
     assert_harmless(browser, path, charts=True)
 
 
-def test_the_combined_report(browser: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_the_combined_report(browser: Any, tmp_path: Path) -> None:
     """Every section on one page, as of a tour or of several folders."""
     together = Study(measured().folder, measured().manifest, studies()[1:])
     page = render(hostile(together), SECTIONS)
@@ -181,19 +181,19 @@ PAGES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_page_of_one_text(name: str, browser: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_the_page_of_one_text(name: str, browser: Any, tmp_path: Path) -> None:
     PAGES[name](tmp_path / "page.html")
     assert_harmless(browser, tmp_path / "page.html")
 
 
-def test_the_page_of_triples(home: Path, browser: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_the_page_of_triples(home: Path, browser: Any, tmp_path: Path) -> None:
     text = f"Ann <b>{PAYLOADS[0]} met Ben {PAYLOADS[1]} in Rome . Eve hired Tom {PAYLOADS[5]} ."
     command = ("relations", "extract", text, "--extractor", home / "extractor")
     command_line(*command, "--html", tmp_path / "page.html")
     assert_harmless(browser, tmp_path / "page.html")
 
 
-def test_charts_as_pages(browser: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_charts_as_pages(browser: Any, tmp_path: Path) -> None:
     wanted = {name: SECTIONS[name] for name in ("topk", "entropy") if name in SECTIONS}
     assert wanted
     for path in write_charts(hostile(measured()), wanted, tmp_path, "html"):

@@ -22,8 +22,8 @@ import pytest
 
 import attlas
 from attlas.support.errors import AttlasError
-from tests.attacks import QUIET, Interrupted, files_in, model, outcome, reviews, write_files
 from tests.attacks.verbs import VERBS
+from tests.builders.runs import QUIET, Interrupted, files_in, model, outcome, reviews, write_files
 
 MARK = "ran"
 MODULE = "open({mark!r}, 'a').write({name!r} + chr(10))\n"

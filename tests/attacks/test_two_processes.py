@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.test_kills import Undisturb, known, undisturbed  # noqa: F401  # fixtures
+from tests.attacks.undisturbed import Undisturb
 from tests.attacks.verbs import VERBS
-from tests.conftest import Run, Start
+from tests.builders.processes import Run, Start
 
 WAITING = """
 import sys, time
@@ -41,7 +41,7 @@ def test_a_second_process_is_refused_and_the_first_not_disturbed(
     name: str,
     fresh: bool,
     home: Path,
-    undisturbed: Undisturb,  # noqa: F811
+    undisturbed: Undisturb,
     attlas_start: Start,
     attlas_command: Run,
     tmp_path: Path,
@@ -70,7 +70,7 @@ def test_a_second_process_is_refused_and_the_first_not_disturbed(
 def test_of_many_at_once_all_end_well_or_are_refused(
     name: str,
     home: Path,
-    undisturbed: Undisturb,  # noqa: F811
+    undisturbed: Undisturb,
     attlas_start: Start,
     tmp_path: Path,
 ) -> None:

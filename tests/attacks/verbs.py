@@ -10,8 +10,8 @@ from pathlib import Path
 import attlas
 from attlas.corpora.sources import embedded_file
 from attlas.testing import tiny
-from tests.attacks import QUIET, Files, files_in, reviews
-from tests.folders import contents, results
+from tests.builders.folders import contents, results
+from tests.builders.runs import QUIET, Files, files_in, reviews
 
 QUIETLY = "--no-report --out {out}"  # where a command says nothing else: pages take long
 SMALL = {"num_hidden_layers": 1, "num_attention_heads": 2}

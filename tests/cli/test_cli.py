@@ -16,23 +16,21 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 import transformers
-from threadpoolctl import threadpool_limits
 
 import attlas
-from attlas.cli import main
 from attlas.support import files
 from attlas.support.json import to_json
 from attlas.testing import tiny
 from attlas.views import numbers
-from tests.conftest import Run
-from tests.papers.test_recipes import drawn_before
+from tests.builders.pages import drawn_before
+from tests.builders.processes import CommandOutput, Run
 
 LIGHT = """
 import sys
@@ -69,8 +67,8 @@ def test_help_and_measures_do_not_import_torch() -> None:
         [sys.executable, "-c", LIGHT.format([*words])], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    for said, word in zip(done.stdout.split("\0")[:-1], words.values(), strict=True):
-        assert word in said
+    for message, word in zip(done.stdout.split("\0")[:-1], words.values(), strict=True):
+        assert word in message
 
 
 @pytest.mark.slow
@@ -276,12 +274,13 @@ def test_interrupting_says_how_to_go_on(tmp_path: Path, tiny_folder: Path) -> No
     while not any((tmp_path / "out/states").glob("*/entry.json")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, message = process.communicate(timeout=60)
     assert process.returncode == 130
     assert (
-        said.strip().splitlines()[-1] == "attlas: interrupted; run the same command again to resume"
+        message.strip().splitlines()[-1]
+        == "attlas: interrupted; run the same command again to resume"
     )
-    assert "Traceback" not in said
+    assert "Traceback" not in message
 
 
 PARTS = (
@@ -331,44 +330,6 @@ def test_tour_shows_five_papers_on_one_page_and_resumes(
     assert again.returncode == 0, again.stderr
     same = re.findall(r'<section id="(\w+)"', (tmp_path / "again.html").read_text())
     assert same == shown
-
-
-class CommandOutput(NamedTuple):
-    code: int
-    out: str
-    error: str
-
-
-@pytest.fixture
-def inside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., CommandOutput]:
-    """Run the command line in this process, where everything is imported already; in the same
-    folder as `attlas_command`.
-    """
-    for name in ("TRANSFORMERS_VERBOSITY", "HF_HUB_DISABLE_PROGRESS_BARS"):
-        monkeypatch.setenv(name, "error" if "VERBOSITY" in name else "1")
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str | Path) -> CommandOutput:
-        monkeypatch.setattr(sys, "argv", ["attlas", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end, threadpool_limits(1):
-            main()
-        said = capsys.readouterr()
-        return CommandOutput(int(end.value.code or 0), said.out, said.err)
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of one layer."""
-    folder = tmp_path_factory.mktemp("models") / "small-bert"
-    model = tiny("bert", num_hidden_layers=1)
-    model.network.save_pretrained(folder)
-    model.tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -445,12 +406,12 @@ def test_finetune_then_topology(
     assert content["labels"] == ["bad", "good"]
     assert content["counts"] == {"fitted": 32, "dev": 16, "held_out": 8, "truncated": 0}
     assert set(content["scores"]) == {"mcc", "accuracy"}
-    told = inside(*command)  # the same again: what was done, in words
-    assert (told.code, told.error) == (0, "")
-    first = [line.split()[0] for line in told.out.splitlines() if line]
+    output = inside(*command)  # the same again: what was done, in words
+    assert (output.code, output.error) == (0, "")
+    first = [line.split()[0] for line in output.out.splitlines() if line]
     assert first == ["epoch", "1", "2", "-", "model", "report", "next"]
     mcc = numbers.decimal(content["scores"]["mcc"])
-    assert f"MCC {mcc}, majority class 0.50 (n = 16)." in told.out
+    assert f"MCC {mcc}, majority class 0.50 (n = 16)." in output.out
     assert len((tmp_path / "tuned/held_out.jsonl").read_text().splitlines()) == 8
 
     command = [
@@ -489,12 +450,12 @@ def test_finetune_then_topology(
     assert content["texts"] == {"train": 40, "dev": 16, "test": 20}
     assert content["controls"]["length_only"]["mcc"] == 1.0  # lengths do not overlap
     assert (tmp_path / content["report"]).stat().st_size > 500_000
-    told = inside(*command)
-    assert (told.code, told.error) == (0, "")
-    assert "control: random weights" in told.out
-    assert numbers.number(content["mcc"], 3) in told.out
-    assert "- Topological features alone (all heads): MCC" in told.out
-    assert "nan" not in told.out
+    output = inside(*command)
+    assert (output.code, output.error) == (0, "")
+    assert "control: random weights" in output.out
+    assert numbers.number(content["mcc"], 3) in output.out
+    assert "- Topological features alone (all heads): MCC" in output.out
+    assert "nan" not in output.out
     refused = inside(*command, "--seed", "5")
     assert refused.code == 2
     assert "topology was made with another seed;" in refused.error
@@ -832,10 +793,10 @@ def test_a_long_model_is_made_and_looks_at_a_long_text(
         "--heads",
         "heads.svg",
     ]
-    told = inside(*look)
-    assert told.code == 0, told.error
-    assert "more tokens; write the whole text with --html" in told.out
-    assert "tokens beyond the model's maximum length were truncated" in told.out
+    output = inside(*look)
+    assert output.code == 0, output.error
+    assert "more tokens; write the whole text with --html" in output.out
+    assert "tokens beyond the model's maximum length were truncated" in output.out
     assert "<svg" in (tmp_path / "heads.svg").read_text()
     assert "saw" in (tmp_path / "look.html").read_text()
     assert "heads.svg already exists" in inside(*look, "--json").error
@@ -929,14 +890,14 @@ def test_explain(
     assert not (tmp_path / "runs/why/parts").exists()
     again = inside(*command, "--method", methods, "--faithfulness", "remove,mask")
     assert again.code == 0, again.error
-    for said in (
+    for message in (
         "Integrated gradients needed",
         "as published (masked tokens count as 0)",
         "random order",
         "agrees best with the human rationales",
         "runs/why/report.html",
     ):
-        assert said in again.out, said
+        assert message in again.out, message
     assert "1 rows were excluded" in again.error
     alone = inside(
         *command[:-1],
@@ -1015,7 +976,7 @@ def test_reproduce_longformer(
         "Mock clinical notes",
         "Short texts",
     ]
-    for said in (
+    for message in (
         "published 0.980",
         "a bag of words",
         "majority class 0.500",
@@ -1028,7 +989,7 @@ def test_reproduce_longformer(
         "| removed | occlusion |",
         "| masked | gradient rollout |",
     ):
-        assert said in done.out, said
+        assert message in done.out, message
     assert (tmp_path / "out/longformer.md").read_text().strip() in done.out
     for name in (
         "figure4a-heads-example",

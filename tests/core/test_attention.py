@@ -11,8 +11,9 @@ from hypothesis import given, settings, strategies as st
 from attlas.core.attention import DenseAttention, row_entropy
 from attlas.core.banded import BandedAttention
 from attlas.support.errors import CaptureError
-from tests import strategies, twins
+from tests import strategies
 from tests.close import close
+from tests.twins import attention as twins
 
 near = {"rtol": 1e-6, "atol": 1e-6}
 few = settings(max_examples=100, deadline=None)

@@ -12,10 +12,8 @@ from hypothesis import given, settings, strategies as st
 from attlas.core.annotations import (
     COREFERENCE,
     DEPENDENCIES,
-    KINDS,
     ROOT,
     Coreference,
-    Dependencies,
     Mention,
 )
 from attlas.core.text import Text
@@ -34,50 +32,21 @@ from attlas.coreference.windows import cut, windows
 from attlas.stats.intervals import wilson
 from attlas.support.errors import CorpusError, MeasureError
 from attlas.testing import check_measure, fold, stream, tiny
-from tests import strategies, twins
-
-
-def said(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-VOCABULARY = said(
-    "the a his king queen cats cat dog he she it they i you woman Mary Smith Mr . 's "
-    "unbelievable sat"
+from tests import strategies
+from tests.builders.coreference import make_document, words_of
+from tests.builders.models import shared
+from tests.twins import attention as twins
+from tests.twins.coreference import (
+    antecedents_slowly,
+    candidates_slowly,
+    choice_slowly,
+    preferred_slowly,
+    right_slowly,
 )
 
-
-def made(rng: np.random.Generator, length: int, name: str = "0", around: bool = False) -> Text:
-    """A document of `length` words: sentences, a tree, and nested and crossing mentions."""
-    words = tuple(rng.choice(VOCABULARY, length).tolist())
-    spans = set()
-    for _ in range(int(rng.integers(0, length + 1))):
-        start = int(rng.integers(length))
-        spans.add((start, min(length, start + int(rng.integers(1, 5)))))
-    mentions = tuple(
-        Mention(
-            start,
-            stop,
-            int(rng.integers(start, stop)),
-            str(rng.integers(1 + length // 4)),
-            str(rng.choice(KINDS)),
-        )
-        for start, stop in sorted(spans, key=lambda span: (span[0], -span[1]))
-    )
-    sentences = tuple(sorted({0, *rng.integers(0, length, length // 5).tolist()}))
-    heads, stops = [], [*sentences[1:], length]
-    for start, stop in zip(sentences, stops, strict=True):
-        heads += [ROOT if word == start else start for word in range(start, stop)]
-    tree = Dependencies(tuple(heads), tuple(f"r{word}" for word in range(length)), ("X",) * length)
-    notes = {
-        COREFERENCE: Coreference(mentions, sentences, around),
-        DEPENDENCIES: tree,
-        "where": f"row {name}",
-    }
-    return Text(name, words=words, label="news", annotations=notes)
-
-
-documents = st.builds(made, strategies.generators, st.integers(1, 24), around=st.booleans())
+documents = st.builds(
+    make_document, strategies.generators, st.integers(1, 24), around=st.booleans()
+)
 
 
 def coreference(text: Text) -> Coreference:
@@ -85,107 +54,6 @@ def coreference(text: Text) -> Coreference:
 
 
 # the twins
-
-
-def candidates_slowly(noted: Coreference, number: int) -> list[int]:
-    mine = noted.mentions[number]
-    return [
-        other
-        for other, mention in enumerate(noted.mentions)
-        if mention.head != mine.head and (other < number or (noted.around and other != number))
-    ]
-
-
-def antecedents_slowly(noted: Coreference, number: int) -> list[int]:
-    chain = noted.mentions[number].chain
-    if noted.around and noted.mentions[number].kind != "pronoun":
-        return []
-    return [
-        other for other in candidates_slowly(noted, number) if noted.mentions[other].chain == chain
-    ]
-
-
-def nearest_slowly(noted: Coreference, number: int, allowed: list[int]) -> int:
-    """Walk away from the head word, backwards first, and take the first mention met."""
-    here = noted.mentions[number].head
-    last = max(mention.head for mention in noted.mentions)
-    before, after = list(range(here - 1, -1, -1)), list(range(here + 1, last + 1))
-    steps = before + after
-    if noted.around:
-        steps = [word for step in range(1, last + 2) for word in (here - step, here + step)]
-    for word in steps:
-        for other in allowed:
-            if noted.mentions[other].head == word:
-                return other
-    return -1
-
-
-def string_slowly(words: tuple[str, ...], mention: Mention) -> str:
-    own = [(word, words[word].lower()) for word in range(mention.start, mention.stop)]
-    while own[0][1] in ("the", "a", "his") and own[0][0] != mention.head:
-        own = own[1:]
-    while own[-1][1] == "'s" and own[-1][0] != mention.head:
-        own = own[:-1]
-    return " ".join(word for _, word in own)
-
-
-def agree_slowly(words: tuple[str, ...], left: Mention, right: Mention) -> bool:
-    for mine, theirs in zip(features(words, left), features(words, right), strict=True):
-        if mine != theirs and mine != UNKNOWN and theirs != UNKNOWN:
-            return False
-    return True
-
-
-def choice_slowly(name: str, words: tuple[str, ...], noted: Coreference, number: int) -> int:
-    mine, allowed = noted.mentions[number], candidates_slowly(noted, number)
-
-    def of(test) -> int:
-        return nearest_slowly(
-            noted, number, [other for other in allowed if test(noted.mentions[other])]
-        )
-
-    def same_head(other: Mention) -> bool:
-        return words[other.head].lower() == words[mine.head].lower()
-
-    if name == "nearest":
-        return of(lambda other: True)
-    if name == "head_match":
-        return of(same_head)
-    if mine.kind == "pronoun":
-        nested = {
-            other
-            for other in allowed
-            for theirs in [noted.mentions[other]]
-            if (theirs.start <= mine.start and mine.stop <= theirs.stop)
-            or (mine.start <= theirs.start and theirs.stop <= mine.stop)
-        }
-        allowed = [other for other in allowed if other not in nested]
-    sieves = [
-        lambda other: string_slowly(words, other) == string_slowly(words, mine),
-        same_head,
-        lambda other: agree_slowly(words, other, mine),
-        lambda other: True,
-    ]
-    return next((found for found in map(of, sieves) if found >= 0), -1)
-
-
-def right_slowly(noted: Coreference, number: int, chosen: int) -> bool:
-    """Whether the word that heads the chosen mention heads an antecedent."""
-    if chosen < 0:
-        return False
-    word = noted.mentions[chosen].head
-    return any(noted.mentions[other].head == word for other in antecedents_slowly(noted, number))
-
-
-def preferred_slowly(noted: Coreference, number: int, weight) -> int:
-    """The candidate with the most weight, the earlier of equals; none if no weight is above 0."""
-    best = -1
-    for other in sorted(
-        candidates_slowly(noted, number), key=lambda other: noted.mentions[other].head
-    ):
-        if best < 0 or weight(noted.mentions[other].head) > weight(noted.mentions[best].head):
-            best = other
-    return best if best >= 0 and weight(noted.mentions[best].head) > 0 else -1
 
 
 def accuracy_slowly(batches, n_layers: int, n_heads: int) -> tuple[dict, dict, dict]:
@@ -265,7 +133,7 @@ def test_only_head_match_and_nested_pronouns_are_left_without_a_choice(text):
 
 
 def test_head_match_is_right_only_with_the_same_word():
-    words = said("the King saw a dog ; the old king ran")
+    words = words_of("the King saw a dog ; the old king ran")
     mentions = (
         Mention(0, 2, 1, "k", "common"),
         Mention(3, 5, 4, "d", "common"),
@@ -277,7 +145,7 @@ def test_head_match_is_right_only_with_the_same_word():
 
 
 def test_rules_go_by_string_then_head_then_agreement_then_distance():
-    words = said("Mary met the king and the old king . The queen saw a king and him")
+    words = words_of("Mary met the king and the old king . The queen saw a king and him")
     mentions = (
         Mention(0, 1, 0, "m", "proper"),
         Mention(2, 4, 3, "k", "common"),
@@ -294,7 +162,7 @@ def test_rules_go_by_string_then_head_then_agreement_then_distance():
 
 
 def test_a_pronoun_is_not_what_it_lies_in():
-    words = said("Tom lost ; his wife left ; his dog")
+    words = words_of("Tom lost ; his wife left ; his dog")
     mentions = (
         Mention(0, 1, 0, "t", "proper"),
         Mention(3, 5, 4, "w", "common"),
@@ -311,7 +179,7 @@ def test_a_pronoun_is_not_what_it_lies_in():
 
 
 def test_a_nested_mention_with_the_same_head_is_no_candidate():
-    words = said("the king of France , he")
+    words = words_of("the king of France , he")
     mentions = (
         Mention(0, 4, 1, "k", "common"),
         Mention(0, 2, 1, "k", "common"),
@@ -326,7 +194,7 @@ def test_a_nested_mention_with_the_same_head_is_no_candidate():
 
 
 def test_around_looks_both_ways():
-    words = said("Ann , she , Eve")
+    words = words_of("Ann , she , Eve")
     mentions = (
         Mention(0, 1, 0, "a", "proper"),
         Mention(2, 3, 2, "e", "pronoun"),
@@ -358,7 +226,7 @@ def test_around_looks_both_ways():
     ],
 )
 def test_features(phrase, head, kind, expected):
-    words = said(phrase)
+    words = words_of(phrase)
     assert features(words, Mention(0, len(words), head, "1", kind)) == expected
 
 
@@ -381,13 +249,13 @@ def test_mentions_need_words_and_must_lie_among_them():
 
 @pytest.fixture(scope="module")
 def bert():
-    return tiny("bert")
+    return shared("bert")
 
 
 @settings(max_examples=30)
 @given(strategies.generators, st.integers(1, 60), st.integers(4, 40), st.booleans())
 def test_windows_hold_every_word_and_mention_once(bert, rng, length, tokens, around):
-    document = made(rng, length, "d", around)
+    document = make_document(rng, length, "d", around)
     whole, parts = coreference(document), cut(bert, [document], tokens)
     assert list(windows(bert, [document], tokens)) == parts.texts
     assert [text.id for text in parts.texts] == [
@@ -467,7 +335,7 @@ def test_documents_without_mentions_stay_whole(bert):
 
 
 def test_mentions_out_of_reach_are_counted(bert):
-    words = said("the cat sat . he saw it . it sat .")
+    words = words_of("the cat sat . he saw it . it sat .")
     mentions = (
         Mention(0, 2, 1, "c", "common"),
         Mention(6, 7, 6, "c", "pronoun"),
@@ -508,7 +376,7 @@ def test_between_words_is_its_twin(drawn, rng):
 def texts_of(seed: int, around: bool = False) -> list[Text]:
     rng = np.random.default_rng(seed)
     texts = [
-        made(rng, int(length), str(number), around)
+        make_document(rng, int(length), str(number), around)
         for number, length in enumerate(rng.integers(3, 16, 5))
     ]
     bare = Text("none", "the cat sat on a mat")
@@ -547,7 +415,7 @@ def test_the_measure_keeps_the_contract(family):
 
 
 def test_a_batch_of_several_texts_is_the_texts_one_by_one(bert):
-    texts = [made(np.random.default_rng(seed), 9, str(seed)) for seed in range(5)]
+    texts = [make_document(np.random.default_rng(seed), 9, str(seed)) for seed in range(5)]
     texts = [replace(text, words=("cat",) * 9, text="") for text in texts]  # of one length
     encoded = bert.encode(list(enumerate([*texts, Text("none", "cat " * 9)])))
     (batch,) = bert.batches(encoded)

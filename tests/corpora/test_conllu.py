@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
-from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -31,6 +30,8 @@ from attlas.corpora.layouts.conllu import (
     word_on_cycle,
 )
 from attlas.support.errors import CorpusError
+from tests.builders.files import texts_of, write
+from tests.twins.corpora import head_slowly
 
 GOOD = "1\tIt\tit\tPRON\t_\t_\t2\tnsubj\t_\t_\n2\tworks\twork\tVERB\t_\t_\t0\troot\t_\t_\n"
 
@@ -68,21 +69,6 @@ SEA = Dependencies(
     ("root", "obj", "case", "det", "obl:arg", "case", "nummod", "nmod", "punct"),
     ("VERB", "PRON", "ADP", "DET", "NOUN", "ADP", "NUM", "NOUN", ""),
 )
-
-
-def write(path: Path, content: str | bytes) -> Path:
-    data = content.encode() if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
-def texts_of(rows) -> list[Text]:
-    texts = []
-    for where, row in rows:
-        assert isinstance(row, Text), row
-        assert row.annotations["where"] == where
-        texts.append(row)
-    return texts
 
 
 def row(
@@ -512,19 +498,6 @@ def brackets_at(word: int, spans: list[tuple[int, int, str]]) -> str:
     ]
     single = [f"({chain}-x-y)" for start, stop, chain in spans if (start, stop) == (word, word + 1)]
     return "Entity=" + "".join(closed + opened + single) if closed + opened + single else "_"
-
-
-def head_slowly(start, stop, heads):
-    """The head of a mention: of the words whose head is outside, the one nearest to the root."""
-    best = None
-    for word in range(start, stop):
-        way = [word]
-        while heads[way[-1]] != ROOT:
-            way.append(heads[way[-1]])
-        leaves = len(way) == 1 or way[1] < start or way[1] >= stop
-        if leaves and (best is None or len(way) < len(best)):
-            best = way
-    return best[0]
 
 
 @given(documents())

@@ -21,6 +21,7 @@ from attlas.stats.chance import shuffled
 from attlas.stats.intervals import mean_interval
 from attlas.stats.rankings import TIES, rbo
 from attlas.support.errors import MeasureError
+from tests.twins.explain import mean_overlap_slowly, published_slowly, rbo_slowly, shuffle_slowly
 
 few = settings(max_examples=100, deadline=None)  # the first call compiles
 SHARES = (0.0, 0.44, 0.51, 0.70)
@@ -52,56 +53,11 @@ def orders(ranking):
         yield [item for part in parts for item in part]
 
 
-def rbo_slowly(left, right, p):
-    """Equation 32 of Webber et al. for two lists without ties, term by term."""
-    short, long = sorted((left, right), key=len)
-    s, n = len(short), len(long)
-    x = [len(set(short[:depth]) & set(long[:depth])) for depth in range(n + 1)]
-    seen = sum(x[depth] / depth * p**depth for depth in range(1, n + 1))
-    assumed = sum(x[s] * (depth - s) / (s * depth) * p**depth for depth in range(s + 1, n + 1))
-    return (1 - p) / p * (seen + assumed) + ((x[n] - x[s]) / n + x[s] / s) * p**n
-
-
-def mean_overlap_slowly(left, right):
-    return np.mean(
-        [len(set(left[:depth]) & set(right[:depth])) / depth for depth in range(1, len(left) + 1)]
-    )
-
-
-def published_slowly(a, b, keep):
-    """The four numbers of Hou 2022.
-
-    numpy has no vector instructions for long doubles, so it sorts them as all floats in 2022.
-    """
-    one, two = (np.where(keep, (v - v.min()) / (v.max() - v.min()), 0) for v in (a, b))
-    first, second = (v.astype(np.longdouble).argsort()[::-1] for v in (one, two))
-    tops = [set(np.flatnonzero(np.where(v < np.percentile(v, 95), 0, v))) for v in (one, two)]
-    return [
-        one @ two / np.linalg.norm(one) / np.linalg.norm(two),
-        stats.kendalltau(first.argsort(), second.argsort()).statistic,
-        mean_overlap_slowly(first.tolist(), second.tolist()),
-        len(tops[0] & tops[1]) / len(tops[0] | tops[1]),
-    ]
-
-
 def draws(share, times, n=2048):
     """Pairs of independent random vectors with a random mask that leaves out a share."""
     rng = np.random.default_rng(7)
     for _ in range(times):
         yield rng.random(n), rng.random(n), rng.random(n) >= share
-
-
-def shuffle_slowly(n, state):
-    """The inside-out shuffle with SplitMix64 in numbers without an end."""
-    order: list[int] = []
-    for place in range(n):
-        state = (state + 0x9E3779B97F4A7C15) % 2**64
-        mixed = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % 2**64
-        other = ((mixed ^ mixed >> 31) >> 32) * (place + 1) >> 32
-        order.append(place)
-        order[place], order[other] = order[other], place
-    return order
 
 
 # rank-biased overlap

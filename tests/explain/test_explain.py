@@ -27,7 +27,6 @@ from scipy.special import expit
 from torch import Tensor, nn
 
 import attlas
-from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.explain import (
     METHODS,
@@ -45,12 +44,20 @@ from attlas.models import Model
 from attlas.models.lengthen import lengthen
 from attlas.support.errors import AttlasError, CorpusError, MeasureError, ModelError
 from attlas.testing import tiny, tiny_tokenizer
+from tests.builders.explain import (
+    MASK,
+    PAD,
+    TEXT,
+    classifier,
+    full_batch_of as batch_of,
+    gpt2_classifier,
+    not_a_number,
+)
+from tests.builders.models import perturbed_model
 from tests.close import close, terms_of
-from tests.conftest import stirred
+from tests.twins.explain import attention_slowly
 
 Answer = Callable[[Tensor], Tensor]  # logits -> the explained number of each row
-TEXT = "a cat sat on the mat with a dog"
-PAD, MASK = 0, 4
 GRADIENTS = ("integrated_gradients", "saliency", "input_x_gradient", "deeplift", "gradient_shap")
 PERTURBED = ("saliency", "input_x_gradient", "deeplift", "gradient_shap", "occlusion")
 ATTENTION = (
@@ -69,40 +76,13 @@ EVERY = ("integrated_gradients", *PERTURBED, *ATTENTION)
 
 
 @cache
-def classifier(family: str = "bert") -> Model:
-    """A tiny classifier of three classes; tests share it and must leave it as it was."""
-    return stirred(
-        gpt2_classifier() if family == "gpt2" else tiny(family, "classify", num_labels=3)
-    )
-
-
-@cache
 def masked() -> Model:
-    return stirred(tiny("bert", "mlm"))
+    return perturbed_model(tiny("bert", "mlm"))
 
 
 @cache
 def causal() -> Model:
-    return stirred(tiny("gpt2", "lm"))
-
-
-def gpt2_classifier() -> Model:
-    tokenizer = tiny_tokenizer(marks=False)
-    config = transformers.GPT2Config(
-        vocab_size=len(tokenizer),
-        n_embd=32,
-        n_layer=3,
-        n_head=4,
-        num_labels=3,
-        initializer_range=0.3,
-        pad_token_id=PAD,
-        bos_token_id=PAD,
-        eos_token_id=PAD,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        network = transformers.GPT2ForSequenceClassification(config)
-    return attlas.load((network.eval(), tokenizer), task="classify")
+    return perturbed_model(tiny("gpt2", "lm"))
 
 
 @pytest.fixture(scope="module")
@@ -256,14 +236,6 @@ def assert_near(one: Any, expected: np.ndarray, tolerance: float) -> None:
     np.testing.assert_allclose(one.scores, expected, rtol=0, atol=tolerance * whole)
 
 
-def batch_of(model: Model, *texts: str) -> Batch:
-    encoder = model.full_encoder
-    (group,) = encoder.groups(
-        encoder.encode([(place, Text(str(place), text)) for place, text in enumerate(texts)])
-    )
-    return encoder.batch(group, model.device)
-
-
 class Passes:
     """Counts the passes that reach a network's end: (rows, tokens, whether they can go back)."""
 
@@ -357,10 +329,10 @@ def test_the_integral_of_a_name_a_number_a_label_and_of_what_the_model_gives() -
         {"terms": terms_of(model.network), "magnitude": float(logits.abs().max())},
     )
     best = int(shares.argmax())
-    told = explain(model, TEXT)
-    assert (told.target, told.predicted) == (f"LABEL_{best}", f"LABEL_{best}")
-    close(told.value, shares[best], **rounding)
-    close(told.probability, shares[best], **rounding)
+    explanation = explain(model, TEXT)
+    assert (explanation.target, explanation.predicted) == (f"LABEL_{best}", f"LABEL_{best}")
+    close(explanation.value, shares[best], **rounding)
+    close(explanation.probability, shares[best], **rounding)
     for number in range(3):
         name = f"LABEL_{number}"
         ways = [
@@ -877,28 +849,6 @@ def weights_by_hand(model: Model, text: str, answer: Answer) -> tuple[np.ndarray
         kept = list(output.attentions)
     found = torch.autograd.grad(answer(output.logits).sum(), kept)
     return tuple(torch.cat(list(parts)).detach().double().numpy() for parts in (kept, found))  # type: ignore[return-value]
-
-
-def attention_slowly(weights: np.ndarray, slopes: np.ndarray, reader: int) -> dict[str, np.ndarray]:
-    """What each method says, from square matrices [layer, head, query, key]: [token]."""
-    layers, heads, n, _ = weights.shape
-    received = np.zeros((layers, n))
-    times = np.zeros(n)
-    for layer, head, query, key in np.ndindex(weights.shape):
-        received[layer, key] += weights[layer, head, query, key] / heads
-        times[key] += weights[layer, head, query, key] * slopes[layer, head, query, key]
-    rolled, relevance = np.eye(n), np.eye(n)
-    for layer in range(layers):
-        rolled = (np.eye(n) / 2 + weights[layer].mean(0) / 2) @ rolled
-        relevance = relevance + np.maximum(weights[layer] * slopes[layer], 0).mean(0) @ relevance
-    return {
-        "attention_last": received[-1],
-        "attention_all": received.mean(0),
-        "cls_row": weights[-1].mean(0)[reader],
-        "rollout": rolled[reader],
-        "attention_x_gradient": times,
-        "gradient_rollout": (relevance - np.eye(n))[reader],
-    }
 
 
 LONG = "a cat sat on the mat with a dog , and it was not a very good film of a cat in the mat ."
@@ -1772,26 +1722,6 @@ def test_a_network_in_training_is_explained_as_in_evaluation_and_left_in_trainin
         model.network.train()
         assert explain(model, TEXT, method, seed=0).scores.tolist() == expected.tolist(), method
         assert all(module.training for module in model.network.modules())
-
-
-def not_a_number(model: Model, forward: bool = False) -> Model:
-    """A model that finds no gradient (or no answer) for texts with the word "bad"."""
-    bad = model.tokenizer.convert_tokens_to_ids("bad")
-    seen = threading.local()  # which rows have the word, in this thread
-
-    def note(module: Any, args: Any) -> None:
-        seen.rows = (args[0] == bad).any(1)
-
-    def spoil(module: Any, args: Any, output: Any) -> Any:
-        states = output[0] if isinstance(output, tuple) else output
-        spoilt = states.clone()
-        some = states[seen.rows]
-        spoilt[seen.rows] = some / 0 * 0 if forward else some + (some * 0).sqrt()
-        return (spoilt, *output[1:]) if isinstance(output, tuple) else spoilt
-
-    model.network.get_input_embeddings().register_forward_pre_hook(note)
-    model.network.base_model.encoder.layer[0].register_forward_hook(spoil)
-    return model
 
 
 def test_what_is_not_a_number_is_an_error() -> None:

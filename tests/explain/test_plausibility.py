@@ -5,7 +5,6 @@ Against slow twins and sklearn, with a control that is chance.
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import subprocess
@@ -37,6 +36,8 @@ from attlas.explain.plausibility import (
 )
 from attlas.language.words import given_spans
 from attlas.support.errors import CorpusError, MeasureError
+from tests.builders.files import write_rows
+from tests.twins.explain import iou_f1_slowly, token_f1_slowly
 
 PAIRS = {
     "id": "f1",
@@ -71,12 +72,6 @@ OFFICIAL = {
 NORMAL = {"post_id": "p3", "post_tokens": ["good", "morning"], "rationales": [], "label": "normal"}
 
 
-def write(path, rows):
-    data = "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows).encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
 def facts(text):
     """id, label, words, and the characters that the rationale marks."""
     spans = text.annotations.get(RATIONALE)
@@ -101,10 +96,11 @@ POSTS = [
 
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "ndjson"])
 def test_both_forms_of_both_data_sets(tmp_path, ending):
-    corpus = read(write(tmp_path / f"films.{ending}", [PAIRS, RELEASED]))
+    corpus = read(write_rows(tmp_path / f"films.{ending}", [PAIRS, RELEASED]))
     assert [facts(text) for text in corpus] == ERASER == [facts(text) for text in corpus]
     assert [
-        facts(text) for text in read(write(tmp_path / f"posts.{ending}", [POST, OFFICIAL, NORMAL]))
+        facts(text)
+        for text in read(write_rows(tmp_path / f"posts.{ending}", [POST, OFFICIAL, NORMAL]))
     ] == POSTS
     assert [facts(text) for text in read([OFFICIAL, NORMAL])] == POSTS[1:]
 
@@ -232,7 +228,7 @@ BAD_POSTS = [
 def test_a_bad_row_in_the_middle_is_one_bad_row(tmp_path, good, bad):
     key = "id" if good is PAIRS else "post_id"
     changed = [good | change | {key: f"bad{number}"} for number, (change, _) in enumerate(bad)]
-    path = write(tmp_path / "rows.jsonl.gz", [good, "{", *changed, good | {key: "last"}])
+    path = write_rows(tmp_path / "rows.jsonl.gz", [good, "{", *changed, good | {key: "last"}])
     first, no_json, *middle, last = read(path).rows()
     assert (facts(first)[2:], facts(last)) == (facts(last)[2:], ("last", *facts(first)[1:]))
     assert no_json.where == f"{path}, line 2"
@@ -260,7 +256,7 @@ def test_any_row_may_bring_character_spans(tmp_path):
         *({"text": "a cat", "rationale": spans} for spans in bad),
         {"body": 1, "text": "last", "rationale": [[0, 4]]},
     ]
-    path = write(tmp_path / "rows.jsonl", rows)
+    path = write_rows(tmp_path / "rows.jsonl", rows)
     found = list(read(path).rows())
     assert [facts(text)[3] for text in [*found[:4], found[-1]]] == [
         ["cat's", "A"],
@@ -390,41 +386,6 @@ def test_words_that_overlap_a_span_are_marked():
 # explanations against rationales
 
 
-def top_slowly(scores, marked, share):
-    n = len(scores)
-    k = sum(marked) if share is None else max(1, round(share * n))
-    return set(sorted(range(n), key=lambda word: (-scores[word], word))[:k])
-
-
-def f1_slowly(hits, chosen, human):
-    precision, recall = hits / chosen, hits / human
-    return precision, recall, 2 * precision * recall / (precision + recall) if hits else 0.0
-
-
-def token_f1_slowly(scores, marked, share):
-    chosen = top_slowly(scores, marked, share)
-    return f1_slowly(sum(marked[word] for word in chosen), len(chosen), sum(marked))
-
-
-def runs_slowly(words):
-    runs = []
-    for word in sorted(words):
-        if runs and word - 1 in runs[-1]:
-            runs[-1].add(word)
-        else:
-            runs.append({word})
-    return runs
-
-
-def iou_f1_slowly(scores, marked, share, threshold):
-    chosen = runs_slowly(top_slowly(scores, marked, share))
-    human = runs_slowly(word for word, mark in enumerate(marked) if mark)
-    hits = sum(
-        max(len(one & other) / len(one | other) for other in human) >= threshold for one in chosen
-    )
-    return f1_slowly(hits, len(chosen), len(human))
-
-
 @st.composite
 def explained(draw):
     """Scores with ties and marks of a text that can be scored."""
@@ -518,10 +479,10 @@ def test_the_control_follows_from_the_marks_and_the_seed_alone():
         "import numpy as np; from attlas.explain.plausibility import scores_of;"
         f"print(scores_of(np.zeros(50), {marked.tolist()})[1].tolist())"
     )
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
     )
-    assert json.loads(said.stdout) == one
+    assert json.loads(output.stdout) == one
 
 
 def test_means_and_intervals_over_texts():

@@ -6,8 +6,6 @@ import json
 import os
 import random
 import shutil
-import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -36,7 +34,8 @@ from attlas.support.errors import AttlasError, CorpusError, ModelError, StudyErr
 from attlas.support.files import is_temporary, locked
 from attlas.support.fingerprint import fingerprint
 from attlas.testing import tiny
-from tests.conftest import Start
+from tests.builders.folders import Stopped, stopping
+from tests.twins.finetune import inputs_slowly, logits_slowly
 
 WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", "it", "was", "with"]
 Row = dict[str, Any]
@@ -112,14 +111,6 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
 def same_weights(left: Path, right: Path) -> bool:
     one, two = weights_of(left), weights_of(right)
     return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
-
-
-def logits_slowly(model: attlas.Model, texts: list[str]) -> torch.Tensor:
-    """A text at a time, with nothing but transformers."""
-    with torch.no_grad():
-        return torch.cat(
-            [model.network(**model.tokenizer(text, return_tensors="pt")).logits for text in texts]
-        )
 
 
 # --- what it learns and writes --------------------------------------------------------------------
@@ -315,37 +306,17 @@ def entries(folder: Path) -> list[Path]:
     return [path for path in found if not is_temporary(path)]
 
 
-def test_killed_after_a_checkpoint_it_resumes_to_the_same_bytes(
-    bert: Path, tmp_path: Path, attlas_start: Start
+def test_stopped_after_a_checkpoint_it_resumes_to_the_same_bytes(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Stopped in this process as a kill would; `make attack` kills the verb itself."""
     train, dev = tmp_path / "train.jsonl", tmp_path / "dev.jsonl"
     train.write_text("".join(json.dumps(row) + "\n" for row in toy(96)))
     dev.write_text("".join(json.dumps(row) + "\n" for row in toy(40, 1)))
     settings: dict[str, Any] = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-3, "patience": 6}
-    options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
     broken = tmp_path / "broken"
-    command = (
-        "finetune",
-        "--data",
-        train,
-        "--dev",
-        dev,
-        "--model",
-        bert,
-        "--out",
-        broken,
-        *options,
-    )
-    process = attlas_start(
-        *command, OMP_NUM_THREADS="1"
-    )  # as in this process: there the bytes are promised
-    deadline = time.monotonic() + 200
-    while time.monotonic() < deadline and process.poll() is None:
-        if entries(broken):
-            process.send_signal(signal.SIGKILL)
-            break
-        time.sleep(0.002)
-    assert process.wait(60) == -signal.SIGKILL
+    with stopping(monkeypatch, lambda: bool(entries(broken))), pytest.raises(Stopped):
+        finetune(train, str(bert), broken, dev=str(dev), **settings)
     assert json.loads((broken / "manifest.json").read_text())["status"] == "running"
     assert {path.name for path in broken.iterdir()} == {
         ".lock",
@@ -1224,26 +1195,6 @@ def test_a_failing_run_puts_randomness_back(
 
 
 # --- the head alone -------------------------------------------------------------------------------
-
-
-def inputs_slowly(
-    model: attlas.Model, name: str, texts: list[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The inputs of the layer whose output becomes the logits, and the logits, text by text."""
-    seen: list[torch.Tensor] = []
-    layer = model.network.get_submodule(name)
-    handle = layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    logits = logits_slowly(model, texts)
-    handle.remove()
-    rows = []
-    for states, out in zip(seen, logits, strict=True):
-        states = states.reshape(
-            -1, states.shape[-1]
-        )  # a causal model has a row a token; its last token decides
-        with torch.no_grad():
-            np.testing.assert_allclose(layer(states[-1]), out, rtol=1e-4, atol=1e-5)
-        rows.append(states[-1].double().numpy())
-    return np.stack(rows), logits.double().numpy()
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ import torch
 
 import attlas.corpora
 from attlas.testing import tiny
+from tests.golden.scenario import INPUTS
 
-INPUTS = Path(__file__).parent / "inputs"
 EMBEDDED = Path(attlas.corpora.__file__).parent / "embedded"
 SEED = 13  # of the models: chosen so that no choice is a near tie (`margins` in the goldens)
 SHAPE = {"max_position_embeddings": 160}

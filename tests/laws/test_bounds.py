@@ -19,7 +19,7 @@ from attlas.measures.position_bias import PositionBias
 from attlas.measures.topk import TopK
 from attlas.support.errors import AttlasError, MeasureError
 from attlas.support.options import MOST_VALUES, Option, kinds_of, option_fields, types_of
-from tests.attacks import command_line
+from tests.builders.runs import command_line
 
 RECORDS: dict[str, Any] = {
     **{f"measure {name}": MEASURES[name] for name in MEASURES},

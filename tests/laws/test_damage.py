@@ -16,8 +16,7 @@ from attlas.relations.candidates import gold_cases, related_texts
 from attlas.relations.vectors import read_case_vectors
 from attlas.testing import tiny
 from attlas.tree import TreeProbe
-from tests.attacks import DAMAGE
-from tests.stale_helpers import (
+from tests.builders.changes import (
     MOVING,
     QUIET,
     interrupted,
@@ -27,6 +26,7 @@ from tests.stale_helpers import (
     refused_or,
     text,
 )
+from tests.builders.damage import DAMAGE
 
 
 def damage(how: str, paths: list[Path]) -> None:

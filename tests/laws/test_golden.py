@@ -95,7 +95,7 @@ def test_rounding_is_no_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "values", "said"),
+    ("column", "values", "message"),
     [
         ("x", [0.0, 1.0, np.nan, 4.004], "column x: mean"),
         ("x", [0.0, 1.0, 2.0, 4.0], "column x: nan"),
@@ -105,7 +105,7 @@ def test_rounding_is_no_change() -> None:
         ("s", ["a", "b", "c", None], "column s: rows"),
     ],
 )
-def test_a_change_of_a_table_is_named(column: str, values: list[Any], said: str) -> None:
+def test_a_change_of_a_table_is_named(column: str, values: list[Any], message: str) -> None:
     frame = pd.DataFrame(
         {"x": [0.0, 1.0, np.nan, 4.0], "n": [1, 2, 3, 4], "s": ["a", "b", "c", "d"]}
     )
@@ -114,7 +114,7 @@ def test_a_change_of_a_table_is_named(column: str, values: list[Any], said: str)
     (line,) = compare.table_differences(
         "table", compare.summary(frame.assign(**{column: values})), expected
     )
-    assert said in line
+    assert message in line
 
 
 def test_a_change_between_the_rows_that_are_kept_is_seen() -> None:

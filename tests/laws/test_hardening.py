@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -25,20 +24,24 @@ import attlas
 from attlas.core.text import Text
 from attlas.support.errors import AttlasError
 from attlas.testing import tiny
-from tests.attacks import (
-    DAMAGE,
+from tests.builders.damage import DAMAGE
+from tests.builders.folders import Stopped, dying
+from tests.builders.processes import Start
+from tests.builders.runs import (
     QUIET,
+    TEXTS,
     Interrupted,
     command_line,
     files_in,
     model,
+    new_study,
     outcome,
     reviews,
+    rows,
+    run_grid,
+    tuned,
     write_files,
 )
-from tests.conftest import Start
-
-TEXTS = ["a cat sat on the mat", "the dog was not very good"]
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +50,6 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "base"
     model("classify").save(folder)
     return folder
-
-
-def rows(prefix: str, count: int = 2) -> list[Text]:
-    """Texts whose ids say which corpus they belong to."""
-    return [Text(f"{prefix}{number}", f"{TEXTS[number % 2]} {prefix}") for number in range(count)]
 
 
 def ids(study: attlas.Study) -> list[str]:
@@ -193,13 +191,6 @@ def test_damaged_states_are_never_used(
             pd.testing.assert_frame_equal(found.table(name), truth.table(name))
 
 
-def run_grid(folder: Path) -> Any:
-    parts = {"train": reviews(20), "dev": reviews(8, 1), "test": reviews(8, 2)}
-    return attlas.run(
-        attlas.Dynamics(**parts, scales=(10.0,), epochs=1, dim=2), folder, workers=1, **QUIET
-    )
-
-
 @pytest.mark.parametrize("how", DAMAGE)
 def test_a_damaged_result_is_never_handed_back(how: str, tmp_path: Path) -> None:
     truth = run_grid(tmp_path / "out")
@@ -209,47 +200,19 @@ def test_a_damaged_result_is_never_handed_back(how: str, tmp_path: Path) -> None
         assert found.result["cells"] == truth.result["cells"]
 
 
-# killed processes
+# stopped as a kill would
 
 
-def new_study(folder: Path, fresh: bool) -> attlas.Study:
-    return attlas.study(model(), rows("new", 3), "entropy", folder, fresh=fresh, **QUIET)
-
-
-KILLED = """
-import os, signal, sys
-sys.path.insert(0, {root!r})
-count = 0
-def fatal(do):
-    def counted(*arguments, **options):
-        global count
-        count += 1
-        if count == {number}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return do(*arguments, **options)
-    return counted
-for name in {functions!r}:
-    setattr(os, name, fatal(getattr(os, name)))
-"""
 ROOT = str(Path(__file__).parents[2])
 
 
-def killed_at(number: int, functions: tuple[str, ...], code: str) -> str:
-    """Code that kills its process at the n-th call of some functions of os."""
-    return KILLED.format(root=ROOT, number=number, functions=functions) + code
-
-
-def test_killed_while_clearing_no_row_of_the_earlier_corpus_appears(
-    attlas_start: Start, tmp_path: Path
+def test_stopped_while_clearing_no_row_of_the_earlier_corpus_appears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "study"
     attlas.study(model(), rows("old", 3), "entropy", folder, keep_states=True, **QUIET)
-    code = (
-        "from tests.laws.test_hardening import new_study\nfrom pathlib import Path\n"
-        f"new_study(Path({str(folder)!r}), True)"
-    )
-    process = attlas_start(code=killed_at(3, ("unlink", "remove", "rmdir"), code))
-    assert process.wait(120) == -signal.SIGKILL
+    with dying(monkeypatch, 3, "unlink", "remove", "rmdir"), pytest.raises(Stopped):
+        new_study(folder, True)
     done = outcome(lambda: new_study(folder, False))
     assert done is None or ids(done) == ["new0", "new1", "new2"]
 
@@ -308,7 +271,8 @@ MOVED = """
 import json, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from tests.laws.test_hardening import TEXTS, QUIET, attlas, model, run_grid, tuned
+import attlas
+from tests.builders.runs import QUIET, TEXTS, model, run_grid, tuned
 names, root = set(), None
 def heard(event, arguments):
     if root is not None and event == "os.rename":
@@ -337,11 +301,6 @@ def test_temporary_names_cannot_be_predicted(base: Path, attlas_start: Start) ->
 # fine-tuning and lengthening
 
 
-def tuned(base: str | Path, folder: Path, *, fresh: bool = False, **options: Any) -> attlas.Study:
-    tuning = attlas.Finetune(texts=reviews(40), model=str(base), head_only=True, **options)
-    return attlas.run(tuning, folder, fresh=fresh, **QUIET)
-
-
 def weights(done: attlas.Study) -> str:
     return attlas.load(done.folder, task="classify").weights_sha256()
 
@@ -357,15 +316,11 @@ def test_a_damaged_model_is_never_handed_back(base: Path, how: str, tmp_path: Pa
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["resume", "fresh"])
 @pytest.mark.parametrize("number", [1, 2, 4])
-def test_killed_at_a_move_finetune_resumes(
-    base: Path, number: int, fresh: bool, attlas_start: Start, tmp_path: Path
+def test_stopped_at_a_move_finetune_resumes(
+    base: Path, number: int, fresh: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = (
-        "from tests.laws.test_hardening import tuned\nfrom pathlib import Path\n"
-        f"tuned({str(base)!r}, Path('out'))"
-    )
-    process = attlas_start(code=killed_at(number, ("replace", "rename"), code))
-    assert process.wait(120) == -signal.SIGKILL
+    with dying(monkeypatch, number, "replace", "rename"), pytest.raises(Stopped):
+        tuned(base, tmp_path / "out")
     done = tuned(base, tmp_path / "out", fresh=fresh)
     assert weights(done) == weights(tuned(base, tmp_path / "truth"))
     left = {path.name for path in (tmp_path / "out").iterdir()} - {

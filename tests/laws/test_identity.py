@@ -24,7 +24,8 @@ from attlas.support.errors import AttlasError
 from attlas.support.fingerprint import fingerprint
 from attlas.support.options import Opening, declared
 from attlas.testing import tiny
-from tests.support.test_fingerprint import CHANGES, changed_texts
+from tests.builders.changes import CHANGES, changed_texts
+from tests.builders.models import shared
 
 # what says how a thing is run or opened, not what it is made from
 HOW = {
@@ -116,14 +117,12 @@ def chains() -> tuple[Text, ...]:
     )
 
 
-@cache
 def bert() -> attlas.Model:
-    return tiny("bert")
+    return shared("bert")
 
 
-@cache
 def classifier() -> attlas.Model:
-    return tiny("bert", "classify")
+    return shared("bert", "classify")
 
 
 @dataclass(frozen=True)

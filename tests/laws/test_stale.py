@@ -25,29 +25,23 @@ from tokenizers import normalizers
 
 import attlas
 from attlas.core.measure import Measure
-from attlas.core.states import State, Sums
 from attlas.core.text import Text
 from attlas.corpora.synthetic import synthetic
 from attlas.dynamics import AttentionClassifier
 from attlas.models.vectors import GloveVectors, ModelVectors
 from attlas.papers import betti, dynamics as recipe, longformer
 from attlas.relations import RelationExtractor
-from attlas.relations.candidates import gold_cases
-from attlas.relations.vectors import read_case_vectors
-from attlas.support.errors import AttlasError
-from attlas.syntax import SyntaxHeads
 from attlas.testing import tiny
 from attlas.topology import TopologyFeatures
 from attlas.tree import TreeProbe
-from tests.conftest import Run, Start
-from tests.stale_helpers import (
+from tests.builders.changes import (
     QUIET,
     WORDS,
+    Total,
     counting_loads,
     labelled_rows,
     parsed,
     premise,
-    reads,
     refused,
     refused_or,
     same,
@@ -55,14 +49,21 @@ from tests.stale_helpers import (
     text,
     upgrade,
 )
+from tests.builders.processes import Run, Start
+from tests.builders.stale_runs import (
+    LONG_TEXTS,
+    ROWS,
+    entropies,
+    find_heads,
+    read_related,
+    related,
+    related_vectors,
+    study_of_texts,
+    tune_again,
+    tuned,
+)
 
 SPANS = [(4, 20)]
-
-
-def entropies(
-    model: Any, texts: Any, out: str | Path | None = None, **options: Any
-) -> pd.DataFrame:
-    return attlas.study(model, texts, "entropy", out, **QUIET, **options).table("entropy")
 
 
 # --- a study: texts, model, measures, code
@@ -73,19 +74,6 @@ def test_a_study_sees_which_annotation_a_text_has() -> None:
     old = entropies(model, [text(n, annotations={"global": SPANS}) for n in range(3)], "out")
     texts = [text(n, annotations={"rationale": SPANS}) for n in range(3)]
     refused_or(entropies(model, texts), lambda: entropies(model, texts, "out"), old=old)
-
-
-@dataclass
-class Total(State):
-    """How many texts were counted."""
-
-    texts: Sums = field(default_factory=lambda: Sums.zeros(1))
-
-    def count(self, values: Any) -> None:
-        self.texts.add(0, np.array(values))
-
-    def frame(self, factor: float = 1, more: float = 0) -> pd.DataFrame:
-        return pd.DataFrame({"texts": self.texts.total * factor + more})
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +178,7 @@ THEIRS = """
 from dataclasses import dataclass
 from typing import ClassVar
 from attlas.core.measure import Measure
-from tests.laws.test_stale import Total
+from tests.builders.changes import Total
 
 @dataclass(frozen=True)
 class Theirs(Measure):
@@ -280,20 +268,10 @@ def in_a_process(start: Start, code: str, first: str | Path | None = None) -> An
     return json.loads(out.splitlines()[-1])
 
 
-LONG_TEXTS = [text(number) for number in range(3)]
-
-
-def study_of_texts() -> bool:
-    """Run a study; whether texts were read, or that was refused."""
-    model = tiny("bert")
-    seen = reads(model)
-    return refused(lambda: entropies(model, LONG_TEXTS, "out")) is None or bool(seen)
-
-
 def test_a_study_sees_the_version_of_the_tokenizers(attlas_start: Start, tmp_path: Path) -> None:
     premise(study_of_texts(), "nothing was read")
     code = (
-        "import json\nfrom tests.laws.test_stale import study_of_texts\n"
+        "import json\nfrom tests.builders.stale_runs import study_of_texts\n"
         "print(json.dumps(study_of_texts()))"
     )
     premise(not in_a_process(attlas_start, code), "the same versions do not find the study")
@@ -377,17 +355,6 @@ def test_a_fresh_study_that_was_stopped_while_clearing_can_be_run_again(
 
 # --- fine-tuning
 
-ROWS = labelled_rows()
-
-
-def tuned(model: Any, out: str | None = None, texts: Any = ROWS, **options: Any) -> str:
-    """The digest of the fine-tuned weights; only the head is fitted, which is quick."""
-    with tempfile.TemporaryDirectory() as other:
-        fresh = options.pop("fresh", False)
-        tuning = attlas.Finetune(texts=texts, model=model, **{"head_only": True, **options})
-        done = attlas.run(tuning, other if out is None else out, fresh=fresh, **QUIET)
-        return attlas.load(done.folder, task="classify").weights_sha256()
-
 
 def save_tiny(
     folder: str | Path, family: str = "bert", seed: int = 0, lower: bool = True, **options: Any
@@ -463,20 +430,11 @@ def test_fine_tuning_sees_all_of_a_model_object(part: str) -> None:
     refused_or(tuned(other), lambda: tuned(other, "out"), old=old)
 
 
-def tune_again() -> bool:
-    """Fine-tune; whether weights were written, or that was refused."""
-    weights = Path("out/model.safetensors")
-    before = weights.stat().st_mtime_ns if weights.is_file() else 0
-    return (
-        refused(lambda: tuned(tiny("bert", "classify"), "out")) is None
-        or weights.stat().st_mtime_ns > before
-    )
-
-
 def test_fine_tuning_sees_versions(attlas_start: Start, tmp_path: Path) -> None:
     premise(tune_again(), "nothing was fitted")
     code = (
-        "import json\nfrom tests.laws.test_stale import tune_again\nprint(json.dumps(tune_again()))"
+        "import json\nfrom tests.builders.stale_runs import tune_again\n"
+        "print(json.dumps(tune_again()))"
     )
     premise(not in_a_process(attlas_start, code), "the same versions do not find the model")
     assert in_a_process(attlas_start, code, upgrade("torch", tmp_path / "newer")), (
@@ -652,17 +610,6 @@ def test_a_saved_relation_extractor_knows_all_of_its_model(part: str) -> None:
     )
 
 
-def related(count: int) -> list[Text]:
-    """Some texts with triples, of few relations."""
-    texts = list(attlas.read("embedded:relations"))
-    names = sorted(
-        {triple.relation for one in texts for triple in one.annotations["relations"].triples}
-    )[:3]
-    return [one for one in texts if one.annotations["relations"].triples[0].relation in names][
-        :count
-    ]
-
-
 def test_what_is_saved_of_a_topology_classifier_depends_on_the_model() -> None:
     def saved(model: attlas.Model, out: str) -> dict[str, bytes]:
         topology(model, out, controls=False)
@@ -729,17 +676,6 @@ def test_a_probe_sees_global_spans() -> None:
     refused_or(syntax(model, SPANS), lambda: syntax(model, SPANS, "out"), old=old)
 
 
-def related_vectors(
-    model: attlas.Model, cache: str | None = None, **annotations: Any
-) -> np.ndarray:
-    """Attention between the phrases of some triples."""
-    texts = related(30)
-    read = [replace(one, annotations={**one.annotations, **annotations}) for one in texts]
-    return read_case_vectors(
-        model, read, gold_cases(texts, True), cache=cache, workers=1, **QUIET
-    ).attention
-
-
 def test_the_cache_of_relations_sees_global_spans() -> None:
     model, wide = tiny("longformer"), [(0, 25)]
     old = related_vectors(model, "cache")
@@ -747,18 +683,11 @@ def test_the_cache_of_relations_sees_global_spans() -> None:
     refused_or(true, lambda: related_vectors(model, "cache", **{"global": wide}), old=old)
 
 
-def read_related() -> bool:
-    """Whether texts were read for vectors that may be in the cache, or that was refused."""
-    model = tiny("bert")
-    seen = reads(model)
-    return refused(lambda: related_vectors(model, "cache")) is None or bool(seen)
-
-
 @pytest.mark.slow
 def test_the_cache_of_relations_sees_versions(attlas_start: Start, tmp_path: Path) -> None:
     premise(read_related(), "nothing was read")
     code = (
-        "import json\nfrom tests.laws.test_stale import read_related\n"
+        "import json\nfrom tests.builders.stale_runs import read_related\n"
         "print(json.dumps(read_related()))"
     )
     premise(
@@ -794,21 +723,13 @@ def test_scores_of_relations_see_what_relations_are_called() -> None:
     refused_or(scored("true"), lambda: scored("out"), old=old)
 
 
-def find_heads() -> str | None:
-    """Why the heads of some sentences could not be found with a cache; None if they were."""
-    try:
-        SyntaxHeads(tiny("bert"), min_cases=1, cache="cache", workers=1, **QUIET).fit(parsed(10))
-    except AttlasError as error:
-        return str(error)
-    return None
-
-
 def test_a_cache_of_passes_gets_a_new_entry_after_an_upgrade(
     attlas_start: Start, tmp_path: Path
 ) -> None:
     premise(find_heads() is None, "the first pass failed")
     code = (
-        "import json\nfrom tests.laws.test_stale import find_heads\nprint(json.dumps(find_heads()))"
+        "import json\nfrom tests.builders.stale_runs import find_heads\n"
+        "print(json.dumps(find_heads()))"
     )
     premise(in_a_process(attlas_start, code) is None, "the same versions do not find the pass")
     refusal = in_a_process(attlas_start, code, upgrade("torch", tmp_path / "newer"))

@@ -41,7 +41,7 @@ from attlas.studies.folder import (
 from attlas.support.errors import AttlasError
 from attlas.topology import TopologyClassifier
 from attlas.tree import TreeProbe
-from tests.attacks import (
+from tests.builders.runs import (
     QUIET,
     Files,
     Interrupted,

@@ -3,13 +3,9 @@ weights, and a contract that catches what is broken."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import NamedTuple
-
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from attlas.catalogue import MEASURES, measures_of
 from attlas.core.text import Text
@@ -19,114 +15,14 @@ from attlas.measures.surface import COLUMNS, Surface, surface
 from attlas.measures.topk import TopK
 from attlas.measures.totals import Totals
 from attlas.support.errors import MeasureError
-from attlas.testing import assert_same, check_measure, fold, stream, tiny
-from tests import twins
-from tests.close import close
-
-TEXTS = (
-    "a cat sat, on a mat.",
-    "the dog",
-    "it was not very good. the film, a bad film",
-    "cat",
-    "a cat [SEP] the dog.",
-    "he saw it, it saw her and the mat",
-    "the cat",
-    "we!",
+from attlas.testing import fold, stream, tiny
+from tests.builders.measures import (
+    FAMILIES,
+    TEXTS,
+    seen,
 )
-FAMILIES = ("bert", "gpt2", "gemma2", "longformer")
-
-
-class Raw(NamedTuple):
-    """One text as transformers gives it: weights [layer, head, query, key]; what each layer lets
-    be seen [layer, query, key]; tokens."""
-
-    weights: np.ndarray
-    visible: np.ndarray
-    tokens: list[str]
-
-
-@cache
-def seen(family):
-    """A tiny model, its stream of attention over TEXTS, and the raw weights that transformers
-    itself returns."""
-    model = tiny(family)
-    batches = stream(model, TEXTS)
-    if family != "longformer":  # whose own output is a band
-        model.network.set_attn_implementation("eager")
-    raw = []
-    for layers in batches:
-        ids = layers[0].batch.ids
-        with torch.no_grad():
-            own = (
-                [layer.dense().weights for layer in layers]
-                if family == "longformer"
-                else model.network(input_ids=ids, output_attentions=True).attentions
-            )
-        visible = np.array(
-            [pattern(family, model.network.config, layer, ids.shape[1]) for layer in range(3)]
-        )
-        raw.append(
-            Raw(
-                torch.cat(list(own)).double().numpy(),
-                visible,
-                model.tokenizer.convert_ids_to_tokens(ids[0].tolist()),
-            )
-        )
-    return model, batches, raw
-
-
-READING = [name for name in MEASURES if not MEASURES[name].needs]
-
-
-def made(name):
-    """The measure; one that runs the model many times does so no more than the contract needs."""
-    light = {
-        "methods": ("integrated_gradients", "attention_last"),
-        "tolerance": 0.2,
-        "permutations": 2,
-    }
-    return MEASURES[name](**light) if "network" in MEASURES[name].needs else MEASURES[name]()
-
-
-def model_for(name, family):
-    """A model that the measure can learn from or run, and its stream."""
-    if name in READING:
-        return seen(family)[:2]
-    model = tiny(family, task="lm" if family == "gpt2" else "classify")
-    if "network" in MEASURES[name].needs:
-        model.network.double()  # ranks must not hang on the last bit of a gradient
-    return model, stream(model, TEXTS)
-
-
-@cache
-def together(family):
-    """The same stream with the texts of one length in one batch."""
-    return in_batches(*seen(family)[:2])
-
-
-def in_batches(model, batches):
-    out = []
-    for batch in model.batches(
-        [
-            model.encode([(place, layers[0].batch.texts[0])])[0]
-            for place, layers in enumerate(batches)
-        ]
-    ):
-        out.append([])
-        model.forward(batch, out[-1].append)
-    assert len(out) < len(batches)
-    return out
-
-
-def pattern(family, config, layer, n):
-    """Which key each query sees, from what the architecture says."""
-    query, key = np.indices((n, n))
-    if family == "bert":
-        return key < n
-    if family == "longformer":
-        return (abs(key - query) <= config.attention_window[layer] // 2) | (query == 0) | (key == 0)
-    sliding = family == "gemma2" and config.layer_types[layer] == "sliding_attention"
-    return (key <= query) & (query - key < (config.sliding_window if sliding else n))
+from tests.close import close
+from tests.twins import attention as attention_twins, measures as measures_twins
 
 
 def heads_of(values):
@@ -146,7 +42,7 @@ def by_head(twin, raw, *arguments):
         for one, own in zip(raw, given, strict=True)
     ]
     even = [
-        [[twin(twins.uniform(visible), *own)] * 4 for visible in one.visible.tolist()]
+        [[twin(attention_twins.uniform(visible), *own)] * 4 for visible in one.visible.tolist()]
         for one, own in zip(raw, given, strict=True)
     ]
     return real, even
@@ -176,41 +72,6 @@ def test_captured_weights_are_transformers_own(family):
             assert not weights[:, ~visible].any()
 
 
-@pytest.mark.parametrize("name", MEASURES)
-@pytest.mark.parametrize("family", ["bert", "gpt2", "longformer"])
-def test_every_measure_keeps_the_contract(name, family):
-    model, batches = model_for(name, family)
-    check_measure(
-        made(name), batches if name in READING else batches[:5], model
-    )  # others run the model for each cut
-
-
-@pytest.mark.parametrize("name", READING)
-def test_a_band_turned_dense_gives_the_same_tables(name):
-    model, batches, _ = seen("longformer")
-    measure = MEASURES[name]()
-    dense = [[layer.dense() for layer in layers] for layers in batches]
-    check_measure(measure, dense, model)
-    assert_same(
-        measure.result(fold(measure, dense, model)),
-        measure.result(fold(measure, batches, model)),
-        1e-6,
-    )
-
-
-@pytest.mark.parametrize("name", MEASURES)
-@pytest.mark.parametrize("family", ["bert", "gpt2", "longformer"])
-def test_texts_in_one_batch_give_the_same_as_texts_alone(name, family):
-    model, batches = model_for(name, family)
-    measure = made(name)
-    joined = together(family) if name in READING else in_batches(model, batches)
-    assert_same(
-        measure.result(fold(measure, joined, model)),
-        measure.result(fold(measure, batches, model)),
-        1e-5,
-    )
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_surface_is_its_twin(family):
     model, batches, raw = seen(family)
@@ -219,7 +80,7 @@ def test_surface_is_its_twin(family):
         lambda one, mark=mark: [token in mark for token in one.tokens]
         for mark in (("[CLS]",), ("[SEP]",), (".", ","))
     ]
-    real, even = by_head(twins.surface, raw, *marks)
+    real, even = by_head(measures_twins.surface, raw, *marks)
     mean, error = heads_of(real)
     compare(table, COLUMNS, mean)
     compare(table, [f"{name}_error" for name in COLUMNS], error)
@@ -238,7 +99,9 @@ def test_surface_counts_the_punctuation_it_is_given():
     table = Surface(punctuation="!").result(fold(Surface(punctuation="!"), batches, model))[
         "surface"
     ]
-    real, _ = by_head(twins.mass_to, raw, lambda one: [token == "!" for token in one.tokens])
+    real, _ = by_head(
+        attention_twins.mass_to, raw, lambda one: [token == "!" for token in one.tokens]
+    )
     expected = [[[np.mean(head) for head in heads] for heads in layers] for layers in real]
     np.testing.assert_allclose(table["punctuation"], heads_of(expected)[0], rtol=1e-5, atol=1e-6)
     assert (table["punctuation"] > 0).all()
@@ -251,7 +114,7 @@ def test_positions_are_their_twin(family):
         table = Positions(reach=reach).result(fold(Positions(reach=reach), batches, model))[
             "positions"
         ]
-        real, even = by_head(twins.by_offset, raw, lambda one, reach=reach: reach)
+        real, even = by_head(attention_twins.by_offset, raw, lambda one, reach=reach: reach)
         compare(table, offset_names(reach), heads_of(real)[0])
         compare(table, [f"{name}_uniform" for name in offset_names(reach)], heads_of(even)[0])
         np.testing.assert_allclose(table[offset_names(reach)].sum(axis=1), 1, rtol=1e-6)
@@ -261,7 +124,7 @@ def test_positions_are_their_twin(family):
 def test_entropy_is_its_twin(family):
     model, batches, raw = seen(family)
     tables = Entropy().result(fold(Entropy(), batches, model))
-    rows, most = by_head(twins.row_entropy, raw)
+    rows, most = by_head(attention_twins.row_entropy, raw)
 
     def of_cls(entropies, one):
         return np.mean(
@@ -320,7 +183,7 @@ def test_totals_are_their_twin(family):
         "totals"
     ]  # whatever the order of batches
     expected = np.concatenate(
-        [twins.totals(one.weights.tolist(), one.visible.tolist()) for one in raw]
+        [measures_twins.totals(one.weights.tolist(), one.visible.tolist()) for one in raw]
     )
     numbers = [
         "all",
@@ -340,33 +203,6 @@ def test_totals_are_their_twin(family):
             if row.start >= 0
             else raw[int(row.text)].tokens[row.token]
         )
-
-
-class ForgetsTheRight(Entropy):
-    def merge(self, left, right):
-        return left
-
-
-class StartsWithAText(Surface):
-    def start(self, model):
-        state = super().start(model)
-        state.mean.count += 1
-        return state
-
-
-class DoublesWhatItReports(Positions):
-    def result(self, state):
-        tables = super().result(state)
-        state.mass.mean *= 2
-        return tables
-
-
-@pytest.mark.parametrize("broken", [ForgetsTheRight, StartsWithAText, DoublesWhatItReports])
-def test_the_contract_catches_a_broken_measure(broken):
-    model, batches, _ = seen("bert")
-    check_measure(broken.__base__(), batches, model)
-    with pytest.raises(AssertionError, match=f"table {broken.name}.* are different"):
-        check_measure(broken(), batches, model)
 
 
 def test_measures_are_asked_for_by_name_or_made():

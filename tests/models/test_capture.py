@@ -16,29 +16,14 @@ import attlas
 from attlas.core.attention import Attention, DenseAttention
 from attlas.core.banded import BandedAttention
 from attlas.core.batch import Batch
-from attlas.core.text import Text
 from attlas.models.capture import observe
 from attlas.support.errors import CaptureError
 from attlas.testing import FAMILIES, tiny, tiny_tokenizer
+from tests.builders.batches import batch_of, layers_of
+from tests.builders.texts import SENTENCE as TEXT
 from tests.close import close, terms_of
 
-TEXT = "the cat sat on the mat and saw a dog , not very good . it was in the mat"
 OWN_CODE = ("mpnet", "deberta_v2", "big_bird", "longformer")
-
-
-def batch_of(model: attlas.Model, *texts: str) -> Batch:
-    return next(
-        iter(
-            model.batches(
-                model.encode([(place, Text(str(place), text)) for place, text in enumerate(texts)])
-            )
-        )
-    )
-
-
-def layers_of(model: attlas.Model, batch: Batch, **options: Any) -> tuple[list[Attention], Any]:
-    layers: list[Attention] = []
-    return layers, model.forward(batch, layers.append, **options)
 
 
 def eager(model: attlas.Model, batch: Batch) -> Any:

@@ -19,15 +19,15 @@ from torch import Tensor, nn
 import attlas
 from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
-from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.models import Model, lengthen, longformer
 from attlas.models.predict import logits_of
 from attlas.support.errors import AttlasError, ModelError, StudyError
 from attlas.support.fingerprint import fingerprint
 from attlas.testing import tiny, tiny_tokenizer
+from tests.builders.batches import batch_of
+from tests.builders.models import perturbed_model
 from tests.close import bound, close, terms_of
-from tests.conftest import stirred
 
 WORDS = "the cat sat on a mat and saw a very good dog in the film it was not bad to you".split()  # noqa: SIM905
 
@@ -37,7 +37,7 @@ def words(count: int) -> str:
 
 
 def tiny_long(task: str = "base", **options: Any) -> Model:
-    return stirred(tiny("longformer", task, **options))
+    return perturbed_model(tiny("longformer", task, **options))
 
 
 @cache
@@ -98,18 +98,6 @@ def square(local: Tensor, rows: Tensor | None, places: Sequence[int], n: int) ->
             assert rows is not None
             out[head, place] = rows[head, :n, number].double().numpy()
     return out
-
-
-def batch_of(model: Model, *texts: Text | str) -> Batch:
-    """The texts, which must have one length, as one batch."""
-    encoded = model.encode(
-        [
-            (place, text if isinstance(text, Text) else Text(str(place), text))
-            for place, text in enumerate(texts)
-        ]
-    )
-    (batch,) = model.batches(encoded)
-    return batch
 
 
 # in blocks
@@ -621,7 +609,7 @@ def test_other_models_have_no_global_tokens() -> None:
 def short_model(kind: str, task: str, **options: Any) -> Model:
     """A tiny model of one of the kinds that can be lengthened, nothing in it 0."""
     if kind == "bert":
-        return stirred(tiny("bert", task, **options))
+        return perturbed_model(tiny("bert", task, **options))
     name = {"roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert"}[kind]
     head = {"base": "Model", "classify": "ForSequenceClassification", "mlm": "ForMaskedLM"}[task]
     given = {
@@ -843,7 +831,7 @@ def test_a_model_is_saved_over_a_model_and_over_nothing_else(tmp_path: Path) -> 
     model.save(place)
     (place / "README.md").write_text("mine")
     (place / "manifest.tmp").symlink_to(tmp_path / "file")
-    other = stirred(tiny("bert"))
+    other = perturbed_model(tiny("bert"))
     files = other.save(place)
     assert attlas.load(place).weights_sha256() == other.weights_sha256()
     assert {path.name for path in place.iterdir()} == {*files, "README.md", "manifest.tmp"}

@@ -24,8 +24,9 @@ from attlas.catalogue import MEASURES
 from attlas.core.attention import Attention, DenseAttention
 from attlas.support.errors import CaptureError
 from attlas.testing import fold, stream, tiny, tiny_tokenizer
-from tests import twins
-from tests.models.test_capture import TEXT, batch_of, layers_of
+from tests.builders.batches import batch_of, layers_of
+from tests.builders.texts import SENTENCE as TEXT
+from tests.twins import attention as twins
 
 WORDS = TEXT.split()
 TEXTS = [" ".join(WORDS[:8]), " ".join((WORDS * 3)[:54])]

@@ -262,11 +262,11 @@ def test_a_broken_plug_in_is_left_out_with_one_warning(
     entry(code)
     with pytest.warns(
         UserWarning, match="the plug-in strange .strange_plugin. is left out"
-    ) as said:
+    ) as message:
         assert [subject.name for subject in catalogue.subjects()] == ours
-    assert len(said) == 1
-    assert reason in str(said[0].message)
-    assert "\n" not in str(said[0].message)
+    assert len(message) == 1
+    assert reason in str(message[0].message)
+    assert "\n" not in str(message[0].message)
 
 
 def test_a_single_measure_is_added_by_an_entry_point(entry: Callable[..., None]) -> None:

@@ -97,7 +97,7 @@ from attlas.relations.interpret import (
     similarity_table,
 )
 from attlas.relations.matching import ExtractedTriple, exact, extraction_scores, lenient
-from attlas.relations.reading import FLOOR, Sample, attention_features, cases_of, read_sample
+from attlas.relations.reading import Sample, attention_features, cases_of, read_sample
 from attlas.relations.unseen import halves, held_out_phrases, unseen_jobs, unseen_scores
 from attlas.relations.vectors import (
     DIRECTIONS,
@@ -121,26 +121,16 @@ from attlas.stats.linear import (
 from attlas.support.errors import AttlasError, CorpusError, MeasureError, ModelError, StudyError
 from attlas.support.fingerprint import feed, sha256
 from attlas.testing import tiny
-from tests import strategies, twins
+from tests import strategies
+from tests.builders.models import shared
+from tests.builders.relations import NAMES, rows
 from tests.close import close, terms_of
-
-NAMES = ["Ann", "Ben", "Eve", "Tom", "Kim", "Sam", "Lea", "Ida", "Una", "Ole"]
-STATED = (("taught", "teacher"), ("was married to", "spouse"), ("hired", "boss"))
-
-
-def rows(count: int, seed: int = 0, worded: bool = True) -> list[dict[str, object]]:
-    """Sentences of one triple each, of three relations; the words say which."""
-    rng = np.random.default_rng(seed)
-    out = []
-    for number in range(count):
-        head, tail, other = rng.permutation(NAMES)[:3].tolist()
-        words, relation = STATED[number % 3]
-        triple = {"head": head, "tail": tail, "relation": relation} | (
-            {"relation_words": words} if worded else {}
-        )
-        text = f"In the old town {head} {words} {tail} before {other} left the house."
-        out.append({"id": f"{seed}-{number}", "text": text, "triples": [triple]})
-    return out
+from tests.twins import attention as twins
+from tests.twins.relations import (
+    candidates_slowly,
+    scores_slowly,
+    units_slowly,
+)
 
 
 def fewrel_rows(count: int, seed: int = 0) -> list[dict[str, object]]:
@@ -172,7 +162,7 @@ def text_of(string: str, *triples: tuple[str, str, str | None, str], id: str = "
 
 @pytest.fixture(scope="module")
 def model() -> attlas.Model:
-    return tiny("bert")
+    return shared("bert")
 
 
 @pytest.fixture(scope="module")
@@ -244,17 +234,6 @@ class Passes:
 
 
 # attention between units
-
-
-def units_slowly(head, members, mean):
-    tokens = [[token for token, mine in enumerate(unit) if mine] for unit in members]
-    out = [[0.0] * len(tokens) for _ in tokens]
-    for one, queries in enumerate(tokens):
-        for other, keys in enumerate(tokens):
-            for query in queries:
-                for key in keys:
-                    out[one][other] += head[query][key] / (len(queries) if mean else 1)
-    return out
 
 
 @given(
@@ -931,16 +910,17 @@ def log_loss(
 def test_calibration_improves_dev_log_loss(classes):
     rng = np.random.default_rng(6)
     both, answers = blobs(rng, 150, 8, classes)
-    x, names, y, told = both[:60], answers[:60], both[60:], answers[60:]
+    x, names, y, labels = both[:60], answers[:60], both[60:], answers[60:]
     reader = fit_reader(x, names, (x, names), by_macro_f1, (300.0,))  # sure of too much
     plain = replace(reader, temperature=1.0, offset=0.0)
-    found = calibrate(plain, y, told)
-    number = np.array([int(name[1:]) for name in told])
-    weights = balanced(number) if classes == 2 else 1 / len(told)
-    mine = log_loss(found, y, told, weights)
-    assert mine <= log_loss(plain, y, told, weights)
+    found = calibrate(plain, y, labels)
+    number = np.array([int(name[1:]) for name in labels])
+    weights = balanced(number) if classes == 2 else 1 / len(labels)
+    mine = log_loss(found, y, labels, weights)
+    assert mine <= log_loss(plain, y, labels, weights)
     best = minimize_scalar(
-        lambda t: log_loss(replace(found, temperature=float(np.exp(t))), y, told, weights), (-3, 3)
+        lambda t: log_loss(replace(found, temperature=float(np.exp(t))), y, labels, weights),
+        (-3, 3),
     )
     assert mine <= best.fun + 1e-4
     if classes > 2:
@@ -1001,8 +981,8 @@ def test_scores_are_scikit_learns(rng, size):
     gold = rng.choice(list("abcd"), related.sum())
     named = rng.choice(list("abcde"), related.sum())
     right, text = rng.random(size) < 0.7, rng.integers(0, 5, size)
-    told = Answers(text, related, right, gold, named)
-    found = told.scores()
+    answers = Answers(text, related, right, gold, named)
+    found = answers.scores()
     expected = precision_recall_fscore_support(
         gold, named, labels=np.unique(gold), average="macro", zero_division=0
     )
@@ -1096,39 +1076,6 @@ def test_precision_recall_and_f1_by_hand():
     assert extraction_scores([], [], [], exact)["f1"] == 0
 
 
-def jaccard_slowly(one, other):
-    if one in other or other in one:
-        return True
-    both = [character for character in set(one + other) if character in one and character in other]
-    return 1 - len(both) / len(set(one + other)) < 0.4
-
-
-def scores_slowly(text, found, gold, strict, relation):
-    """Right predictions and found triples of one text, counted one by one."""
-    right, hits, taken = 0, set(), set()
-    for one in found:
-        ok = False
-        for number, triple in enumerate(gold):
-            pairs = [(one.head, triple.head), (one.tail, triple.tail)]
-            if one.words and triple.words:
-                pairs.append((one.words, triple.words))
-            if strict:
-                same = all(left == right_ for left, right_ in pairs) and number not in taken
-            else:
-                same = all(
-                    jaccard_slowly(text[slice(*left)], text[slice(*right_)])
-                    for left, right_ in pairs
-                )
-            if same and (not relation or one.relation == triple.relation):
-                ok = True
-                hits.add(number)
-                if strict:
-                    taken.add(number)
-                    break
-        right += ok
-    return right, len(hits)
-
-
 @given(strategies.generators, st.booleans(), st.booleans())
 @settings(max_examples=80, deadline=None)
 def test_matching_is_its_slow_twin(rng, strict, relation):
@@ -1177,54 +1124,13 @@ def test_matching_is_its_slow_twin(rng, strict, relation):
     predicted, all_gold = sum(map(len, found)), sum(map(len, gold))
     assert row["precision"] == pytest.approx(counts[0] / predicted if predicted else 0)
     missed = all_gold - counts[1]
-    told = (
+    sums = (
         (counts[1], all_gold) if strict else (counts[0], counts[0] + missed)
     )  # as published, every right prediction counts
-    assert row["recall"] == pytest.approx(told[0] / told[1] if told[1] else 0)
+    assert row["recall"] == pytest.approx(sums[0] / sums[1] if sums[1] else 0)
 
 
 # candidates from plain text
-
-
-def places_slowly(text, spans):
-    """How many words of a text begin at or before each span."""
-    starts = [start for start, _ in extraction.word_spans(text)]
-    return [sum(start <= span[0] for start in starts) for span in spans]
-
-
-def candidates_slowly(extractor, sentence, units, reach):
-    """The probability of every candidate, from its vector: {(head, tail): {words: probability}}."""
-    spans, count = units.spans, len(sentence.nominal)
-    place = places_slowly(sentence.text, spans)
-    found: dict[tuple[int, int], dict[int, float]] = {}
-    keys, vectors = [], []
-    for head, tail in permutations(range(count), 2):
-        for words in range(count, len(spans)) if extractor.uses_relation_words_ else [None]:
-            parts = [head, tail] if words is None else [head, tail, words]
-            if not all(units.seen[part] for part in parts):
-                continue
-            if not all(
-                spans[a][1] <= spans[b][0] or spans[b][1] <= spans[a][0]
-                for a in parts
-                for b in parts
-                if a != b
-            ):
-                continue
-            if any(abs(place[a] - place[b]) > reach for a in parts for b in parts):
-                continue
-            at = {"h": head, "t": tail, "r": words}
-            names = extractor.directions or (
-                DIRECTIONS if extractor.uses_relation_words_ else ("h-t", "t-h")
-            )
-            vector = np.concatenate([units.weights[at[name[0]], at[name[2]]] for name in names])
-            keys.append((head, tail, words))
-            vectors.append(
-                vector if extractor.convention == "published" else np.log(vector + FLOOR)
-            )
-    chances = extractor.readers_.related.probabilities(np.array(vectors))[:, 1] if vectors else []
-    for (head, tail, words), chance in zip(keys, chances, strict=True):
-        found.setdefault((head, tail), {})[words] = float(chance)
-    return found
 
 
 def sentences_of(extractor, strings):
@@ -1364,10 +1270,10 @@ def test_distances_by_hand():
 def test_parts_of_speech_by_hand():
     text = Text("t", "The dog chased Ann")
     found = Surface([text]).tags([Case(0, (0, 7), (15, 18), (8, 14))])[0].reshape(3, 4, len(TAGS))
-    told = [[[TAGS[n] for n in np.flatnonzero(row)] for row in part] for part in found]
-    assert told[0] == [["NOUN"], [""], ["VERB"], ["NOUN", "DET"]]
-    assert told[1] == [["PROPN"], ["VERB"], [""], ["PROPN"]]
-    assert told[2] == [["VERB"], ["NOUN"], ["PROPN"], ["VERB"]]
+    tags = [[[TAGS[n] for n in np.flatnonzero(row)] for row in part] for part in found]
+    assert tags[0] == [["NOUN"], [""], ["VERB"], ["NOUN", "DET"]]
+    assert tags[1] == [["PROPN"], ["VERB"], [""], ["PROPN"]]
+    assert tags[2] == [["VERB"], ["NOUN"], ["PROPN"], ["VERB"]]
 
 
 def test_bags_by_hand():
@@ -1384,8 +1290,8 @@ def test_bags_by_hand():
     assert surface.strings(Case(1, (10, 13), (0, 3), None)) == ["< tail first", "hired"]
     assert surface.strings(Case(1, (0, 3), (3, 9), None)) == ["< head first"]
     assert len(surface.vocabulary(cases, 1)) == 1
-    told = [cases[0], replace(cases[1], relation="boss")]  # words of triples come first
-    assert {*surface.vocabulary(told, 2)} == {"hired", "= hired"}
+    triples = [cases[0], replace(cases[1], relation="boss")]  # words of triples come first
+    assert {*surface.vocabulary(triples, 2)} == {"hired", "= hired"}
 
 
 def test_word_vectors_are_means_over_the_words_of_a_phrase(model):
@@ -1740,8 +1646,8 @@ def test_sentences_of_bad_arguments(model):
         "penalty": ({"grid": (1.0, 0.0)}, "grid is"),
         "direction": ({"directions": ("h-t", "x-y")}, "'x-y'.*h-r, r-t"),
     }
-    for options, said in bad.values():
-        with pytest.raises(MeasureError, match=said):
+    for options, message in bad.values():
+        with pytest.raises(MeasureError, match=message):
             RelationExtractor(model, workers=1, **options).fit(rows(12))
     with pytest.raises(MeasureError, match=r"'h-r' cannot be read.*no relation words"):
         RelationExtractor(model, workers=1, directions=("h-r",)).fit(rows(12, worded=False))
@@ -2275,8 +2181,8 @@ def command(monkeypatch, capsys, tmp_path):
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
             main()
-        said = capsys.readouterr()
-        return SimpleNamespace(code=end.value.code or 0, out=said.out, error=said.err)
+        printed = capsys.readouterr()
+        return SimpleNamespace(code=end.value.code or 0, out=printed.out, error=printed.err)
 
     return run
 
@@ -2390,14 +2296,14 @@ def test_mistakes_are_one_line_and_exit_code_two(command, home, tmp_path):
         ),
         "--test": ("score", "--extractor", out),
     }
-    for said, arguments in mistakes.items():
+    for message, arguments in mistakes.items():
         done = command(*arguments)
-        assert done.code == 2, (said, done)
+        assert done.code == 2, (message, done)
         lines = [line for line in done.error.splitlines() if line.startswith("attlas:")]
-        assert len(lines) == 1, (said, done.error)
+        assert len(lines) == 1, (message, done.error)
         assert "Traceback" not in done.error
-        assert said in lines[0], (said, lines)
-        assert not done.out, (said, done.out)
+        assert message in lines[0], (message, lines)
+        assert not done.out, (message, done.out)
 
 
 def test_fields_know_what_the_rest_knows():

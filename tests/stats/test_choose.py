@@ -10,19 +10,7 @@ from hypothesis import given, settings
 from attlas.stats.choose import best, best_first, first_best, ranked_places
 from attlas.topology.heads import best_heads
 from tests import strategies
-
-
-def best_slowly(scores: np.ndarray) -> int:
-    """Layer by layer, head by head, direction by direction: only a higher score replaces."""
-    directions, layers, heads = scores.shape
-    found, place = -np.inf, -1
-    for layer in range(layers):
-        for head in range(heads):
-            for direction in range(directions):
-                if scores[direction, layer, head] > found:
-                    found = scores[direction, layer, head]
-                    place = (direction * layers + layer) * heads + head
-    return place
+from tests.twins.stats import best_slowly
 
 
 @settings(max_examples=60, deadline=None)

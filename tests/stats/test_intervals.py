@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
-from sklearn.metrics import f1_score, matthews_corrcoef
+from sklearn.metrics import matthews_corrcoef
 
 from attlas.relations.answers import Answers, intervals
-from attlas.stats.bootstrap import DRAWS, bootstrap, difference, ends, score
+from attlas.stats.bootstrap import bootstrap, difference, ends, score
 from attlas.stats.clustered import ClusteredProportions
 from attlas.stats.intervals import Z, interval_over_seeds, mean_interval, student, wilson
 from attlas.stats.scores import accuracy, confusion, macro_f1, mcc
+from tests.twins.stats import bootstrap_slowly
 
 counts = st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -56,10 +57,12 @@ def test_the_same_counts_have_the_same_interval_everywhere(count: tuple[int, int
 @pytest.mark.parametrize(("right", "n"), [(20, 20), (90, 100), (0, 30)])
 def test_topology_and_relations_draw_the_same_texts(right: int, n: int) -> None:
     """With one case per text, the bootstrap is the same with and without `texts`."""
-    told = told_of(right, n)
-    row = intervals({"x": told}, n, "x")["x"]
+    answers = told_of(right, n)
+    row = intervals({"x": answers}, n, "x")["x"]
     codes = {"a": 0, "b": 1}
-    gold, named = (np.array([codes[name] for name in part]) for part in (told.gold, told.named))
+    gold, named = (
+        np.array([codes[name] for name in part]) for part in (answers.gold, answers.named)
+    )
     alone = ends(bootstrap(gold, [named], 2, macro_f1)[0])
     assert (row["f1_low"], row["f1_high"]) == pytest.approx(alone, abs=0.02)
     assert row["f1_low"] < row["f1_high"], "all right or all wrong is not certain"
@@ -73,33 +76,6 @@ def test_twenty_right_of_twenty_are_not_certain() -> None:
     assert found.mcc_high == 1
     gap = difference(labels, labels, labels)
     assert gap["low"] < 0 < gap["high"]
-
-
-def bootstrap_slowly(
-    labels: np.ndarray, guesses: np.ndarray, text: np.ndarray, texts: int, classes: int
-) -> np.ndarray:
-    """Macro F1 of texts drawn one by one, the last of which is unknown; by scikit-learn."""
-    rng, out = np.random.default_rng(5), []
-    cases = [np.flatnonzero(text == number) for number in range(texts)]
-    occurring = np.unique(labels)
-    for _ in range(DRAWS // 2):
-        gold, said, weights = [], [], []
-        for number in rng.integers(0, texts + 1, texts):
-            if number == texts:
-                gold.append(rng.choice(occurring))
-                said.append(rng.integers(classes))
-                weights.append(len(labels) / texts)
-            else:
-                gold += labels[cases[number]].tolist()
-                said += guesses[cases[number]].tolist()
-                weights += [1.0] * len(cases[number])
-        names = np.unique(gold)
-        out.append(
-            f1_score(
-                gold, said, labels=names, average="macro", sample_weight=weights, zero_division=0
-            )
-        )
-    return np.array(out)
 
 
 def test_the_bootstrap_is_its_slow_twin() -> None:

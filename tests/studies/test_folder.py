@@ -21,7 +21,7 @@ from attlas.support.files import (
     write_bytes,
 )
 from attlas.testing import tiny
-from tests.folders import (
+from tests.builders.folders import (
     Stopped,
     check_damage,
     check_foreign,
@@ -31,7 +31,7 @@ from tests.folders import (
     damage,
     results,
 )
-from tests.studies.test_study import sentences
+from tests.builders.texts import sentences
 
 MODEL = tiny("bert")
 
@@ -240,7 +240,7 @@ def test_a_refusal_names_what_changed(tmp_path: Path) -> None:
         details={"model": {"weights": "a", "tokenizer": "b"}},
     ):
         pass
-    for identity, details, said in (
+    for identity, details, message in (
         (
             {"model": "0", "corpus": "2", "source": "3"},
             {"weights": "a", "tokenizer": "c"},
@@ -263,7 +263,7 @@ def test_a_refusal_names_what_changed(tmp_path: Path) -> None:
         ),
     ):
         with (
-            pytest.raises(StudyError, match=said),
+            pytest.raises(StudyError, match=message),
             place.claim(identity, details={"model": details}),
         ):
             pass

@@ -8,9 +8,6 @@ import fcntl
 import itertools
 import json
 import resource
-import signal
-import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -31,39 +28,12 @@ from attlas.studies import Study, engines
 from attlas.studies.shards import shards, survey
 from attlas.support.errors import AttlasError, CaptureError, CorpusError, MeasureError, StudyError
 from attlas.testing import fold, stream, tiny
-from tests.conftest import Start, Started
-
-WORDS = [
-    "the",
-    "a",
-    "cat",
-    "dog",
-    "sat",
-    "saw",
-    "on",
-    "mat",
-    "and",
-    "with",
-    "it",
-    "was",
-    "not",
-    "very",
-    "good",
-    "bad",
-]
-
+from tests.builders.processes import Start, Started, kill_when
+from tests.builders.studies import table_bytes
+from tests.builders.texts import sentences
 
 ROWS = 300  # of the corpus: seven small shards, and a smaller one
 SMALL = 40
-
-
-def sentences(count: int, seed: int = 0, longest: int = 12) -> list[str]:
-    draw = np.random.default_rng(seed)
-    return [" ".join(draw.choice(WORDS, draw.integers(1, longest))) + " ." for _ in range(count)]
-
-
-def table_bytes(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted((folder / "tables").iterdir())}
 
 
 @pytest.fixture(scope="module")
@@ -98,20 +68,6 @@ def test_the_embedded_model_writes_the_same_bytes_with_one_worker_and_two(
     for workers in (1, 2):
         attlas.study(minilm, texts, out=tmp_path / str(workers), workers=workers)
     assert table_bytes(tmp_path / "1") == table_bytes(tmp_path / "2")
-
-
-def kill_when(process: subprocess.Popen[bytes] | Started, moment: Callable[[], bool]) -> bool:
-    """Kill a process at a moment; whether it was still running then."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        if moment():
-            process.send_signal(signal.SIGKILL)
-            break
-        time.sleep(0.002)
-    code = process.wait(30)
-    if isinstance(process, subprocess.Popen) and process.stderr is not None:
-        process.stderr.close()
-    return code == -signal.SIGKILL
 
 
 @pytest.mark.slow
@@ -464,9 +420,9 @@ def test_memory_does_not_grow_with_the_corpus(
             "print(next(line.split()[1] for line in lines if line.startswith('VmHWM')))"
         )
         process = attlas_start(code=code)
-        said, problem = process.communicate(timeout=240)
+        message, problem = process.communicate(timeout=240)
         assert process.returncode == 0, problem
-        peaks.append(int(said))
+        peaks.append(int(message))
     assert peaks[1] - peaks[0] < 9 * (counts[1] - counts[0]), peaks
 
 

@@ -6,7 +6,6 @@ import functools
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -17,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from hypothesis import given, strategies as st
 
 import attlas
@@ -33,6 +31,7 @@ from attlas.support.fingerprint import (
     versions,
 )
 from attlas.testing import tiny
+from tests.builders.changes import CHANGES, changed_texts
 
 PLAIN = st.recursive(
     st.none()
@@ -160,7 +159,7 @@ def test_kinds_of_values_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    ("thing", "said"),
+    ("thing", "message"),
     [
         (object(), "object has no fingerprint"),
         (lambda: 0, "use a function defined in a module"),
@@ -171,8 +170,8 @@ def test_kinds_of_values_differ() -> None:
         (np.array([object()], dtype=object), "object has no fingerprint"),
     ],
 )
-def test_what_has_no_rule_is_an_error(thing: Any, said: str) -> None:
-    with pytest.raises(FingerprintError, match=said):
+def test_what_has_no_rule_is_an_error(thing: Any, message: str) -> None:
+    with pytest.raises(FingerprintError, match=message):
         fingerprint(thing)
 
 
@@ -195,34 +194,6 @@ def test_files_are_known_by_their_bytes(tmp_path: Path) -> None:
 TEXT = Text(
     "1", words=("a", "cat"), label="x", annotations={"where": "f.csv, row 1", "global": [(0, 1)]}
 )
-
-
-def changed_texts(text: Text) -> dict[str, Text]:
-    """A text with each of its fields changed in turn."""
-    notes = dict(text.annotations)
-    out = {
-        "id": replace(text, id=f"{text.id}x"),
-        "label": replace(text, label=f"{text.label}x"),
-        "no label": replace(text, label=None),
-        "an annotation of one's own": replace(text, annotations={**notes, "mine": 1}),
-    }
-    if text.words is None:
-        out["text"] = replace(text, text=f"{text.text} .")
-        out["words"] = Text(
-            text.id, words=tuple(text.text.split()), label=text.label, annotations=notes
-        )
-    else:
-        out["text"] = Text(text.id, words=(*text.words, "."), label=text.label, annotations=notes)
-        joined = (" ".join(text.words[:2]), *text.words[2:])
-        out["words"] = Text(text.id, words=joined, label=text.label, annotations=notes)
-    for name in notes:
-        if name != "where":
-            rest = {key: value for key, value in notes.items() if key != name}
-            out[f"without {name}"] = replace(text, annotations=rest)
-            out[f"{name} renamed"] = replace(text, annotations={**rest, f"{name}x": notes[name]})
-    return {
-        name: one for name, one in out.items() if one != text or one.annotations != text.annotations
-    }
 
 
 def test_every_field_of_a_text_counts_but_where_it_was_read() -> None:
@@ -257,55 +228,6 @@ def test_a_corpus_is_its_rows(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text\na cat\n")
     (tmp_path / "b.tsv").write_text("text\na cat\n")
     assert fingerprint(attlas.read(tmp_path / "a.csv")) == fingerprint(attlas.read(["a cat"]))
-
-
-def _longer(tokenizer: Any) -> None:
-    tokenizer.add_tokens(["zyx"])
-
-
-def _scaled(network: Any) -> None:
-    with torch.no_grad():
-        next(network.parameters()).data.mul_(2)  # does not move its version counter
-
-
-def _shifted(network: Any) -> None:
-    dict(network.named_buffers())["embeddings.position_ids"].add_(1)
-
-
-CHANGES: dict[str, tuple[str, Callable[[attlas.Model], attlas.Model | None]]] = {
-    "a weight": ("weights", lambda model: _scaled(model.network)),
-    "a buffer": ("buffers", lambda model: _shifted(model.network)),
-    "the configuration": (
-        "config",
-        lambda model: setattr(model.network.config, "layer_norm_eps", 1e-3),
-    ),
-    "a module": (
-        "config",
-        lambda model: setattr(model.network.base_model.pooler, "activation", torch.nn.ReLU()),
-    ),
-    "a hook": (
-        "hooks",
-        lambda model: model.network.register_forward_hook(lambda *_: None) and None,
-    ),
-    "the vocabulary": ("tokenizer", lambda model: _longer(model.tokenizer)),
-    "the normalizer": (
-        "tokenizer",
-        lambda model: setattr(model.tokenizer.backend_tokenizer, "normalizer", None),
-    ),
-    "a special token": ("tokenizer", lambda model: setattr(model.tokenizer, "sep_token", ".")),
-    "truncation_side": (
-        "tokenizer",
-        lambda model: setattr(model.tokenizer, "truncation_side", "left"),
-    ),
-    "split_special_tokens": (
-        "tokenizer",
-        lambda model: setattr(model.tokenizer, "split_special_tokens", True),
-    ),
-    "the task": ("task", lambda model: replace(model, task="classify")),
-    "max_length": ("max_length", lambda model: replace(model, limit=12)),
-    "global tokens": ("global_tokens", lambda model: replace(model, global_tokens="special")),
-    "dtype": ("dtype", lambda model: replace(model, network=model.network.double())),
-}
 
 
 @pytest.mark.parametrize("what", CHANGES)

@@ -15,7 +15,7 @@ from attlas.support.outputs import CHARTS, GENERATOR, PAGE, PICTURES, check_outp
 from attlas.testing import tiny
 from attlas.views.charts import export
 from attlas.views.text_page import write_text
-from tests.attacks import command_line
+from tests.builders.runs import command_line
 
 MINE = "years of work"
 
@@ -110,7 +110,7 @@ def test_a_report_has_the_ending_of_a_page(study: attlas.Study, tmp_path: Path) 
 
 
 def test_if_one_picture_exists_none_is_written(study: attlas.Study, tmp_path: Path) -> None:
-    from tests.pages import write_charts
+    from tests.builders.pages import write_charts
 
     first, *_ = write_charts(study, tmp_path / "all")
     some = tmp_path / "some"

@@ -40,8 +40,6 @@ from attlas.topology import (
     TopologyClassifier,
     TopologyFeatures,
     best_heads,
-    betti,
-    digraph,
     likeness,
     score_heads,
 )
@@ -50,28 +48,14 @@ from attlas.topology.betti import Betti
 from attlas.topology.classifier import ITERATIONS, STRENGTHS, _path
 from attlas.topology.features import head_of
 from attlas.topology.heads import columns_of
-from tests.pages import findings, write_charts
-from tests.results import write_result
-from tests.views import test_views
-from tests.views.test_views import open_page
-
-browser = test_views.browser
-
-
-def data(
-    seed: int = 0, n: int = 60, width: int = 6, classes: int = 2
-) -> tuple[np.ndarray, np.ndarray]:
-    """Whole numbers as Betti numbers are, one column constant, that predict labels in part."""
-    draw = np.random.default_rng(seed)
-    codes = np.arange(n) % classes
-    features = draw.integers(0, 9, (n, width)).astype(np.float64)
-    features[:, 0] += 2 * codes
-    features[:, 1] = features[:, 0] + draw.integers(0, 2, n)
-    features[:, -1] = 7
-    return features, codes
+from tests.builders.models import shared
+from tests.builders.pages import findings, open_page, write_charts
+from tests.builders.studies import write_result
+from tests.builders.topology import data
+from tests.twins.topology import bootstrap_slowly, mcc_slowly, row_slowly
 
 
-def plainly(
+def reference_regression(
     features: np.ndarray, codes: np.ndarray, strength: float, iterations: int
 ) -> LogisticRegression:
     """scikit-learn's own, stopped after so many iterations."""
@@ -104,7 +88,7 @@ def test_every_stop_on_the_path_is_scikit_learns(classes: int) -> None:
                 iterations, last
             )  # a stop that is missing is after convergence: as the one before
             assert last is not None
-            theirs = plainly(scaled, codes, strength, iterations)
+            theirs = reference_regression(scaled, codes, strength, iterations)
             np.testing.assert_allclose(last[:-1].T, theirs.coef_, rtol=0, atol=1e-9)
             np.testing.assert_allclose(last[-1], theirs.intercept_, rtol=0, atol=1e-9)
             if len(stops) < len(ITERATIONS) and iterations == list(stops)[-1]:
@@ -127,7 +111,7 @@ def test_the_chosen_settings_are_the_best_of_the_whole_grid(classes: int, seed: 
     grid = {}
     for strength in sorted(strengths):
         for count in sorted(iterations):
-            theirs = plainly(scaler.transform(features), codes, strength, count)
+            theirs = reference_regression(scaler.transform(features), codes, strength, count)
             guesses = theirs.predict(scaler.transform(others))
             grid[strength, count] = (
                 matthews_corrcoef(wanted, guesses),
@@ -182,7 +166,7 @@ def test_without_dev_the_chosen_classifier_is_fitted_on_all(classes: int) -> Non
     features, codes = data(3, 50, classes=classes)
     ours = TopologyClassifier(C=(0.01, 0.1), max_iter=(2, 10), seed=1).fit(features, codes)
     scaled = StandardScaler().fit_transform(features)
-    theirs = plainly(scaled, codes, ours.C_, ours.max_iter_)
+    theirs = reference_regression(scaled, codes, ours.C_, ours.max_iter_)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=0, atol=1e-9)
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=0, atol=1e-9)
     again = TopologyClassifier(C=(0.01, 0.1), max_iter=(2, 10), seed=1).fit(features, codes)
@@ -620,33 +604,6 @@ def test_mcc_of_many_tables_at_once() -> None:
     assert mcc(tables)[2, 1] == mcc(tables[2, 1])
 
 
-def bootstrap_slowly(
-    parts: list[np.ndarray], what: Callable[..., Any], spread: bool, draws: int = 1500
-) -> np.ndarray:
-    """The 95% bootstrap interval; with `spread`, one more text is any cell of the table."""
-    rng, out = np.random.default_rng(1), []
-    n, classes = len(parts[0]), max(part.max() for part in parts) + 1
-    for _ in range(draws):
-        chosen = rng.integers(0, n + spread, n)
-        strange = rng.integers(0, classes, (len(parts), n))
-        out.append(
-            what(
-                *(
-                    np.where(chosen < n, part[chosen % n], any_)
-                    for part, any_ in zip(parts, strange, strict=True)
-                )
-            )
-        )
-    return np.quantile(out, [0.025, 0.975], axis=0)
-
-
-def mcc_slowly(labels: np.ndarray, guesses: np.ndarray) -> float:
-    table = np.zeros((4, 4))
-    for label, guess in zip(labels, guesses, strict=True):
-        table[label, guess] += 1
-    return float(mcc(table))
-
-
 def drawn(n: int, right: float, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng([n, seed])
     labels = np.random.default_rng(n).integers(0, classes, n)
@@ -747,7 +704,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def bert() -> Model:
-    return tiny("bert")
+    return shared("bert")
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -762,32 +719,6 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(Encoder, "batch", count)
     return batches
-
-
-def row_slowly(
-    model: Model, text: str, kinds: list[str], thresholds: tuple[float, ...]
-) -> dict[str, float]:
-    """The features of one text from its attention and the pure functions."""
-    seen = attlas.attention(model, text)
-    weights = np.asarray(seen.weights)
-    out: dict[str, float] = {}
-    for kind in kinds:
-        for layer in range(weights.shape[0]):
-            for head in range(weights.shape[1]):
-                one = weights[layer, head]
-                if kind == "betti":
-                    beta0, beta1 = betti(one, thresholds)
-                    named = [(f"b0@{t:g}", v) for t, v in zip(thresholds, beta0, strict=True)]
-                    named += [(f"b1@{t:g}", v) for t, v in zip(thresholds, beta1, strict=True)]
-                else:
-                    found = digraph(one, thresholds)
-                    named = [
-                        (f"{name}@{t:g}", v)
-                        for name, values in found._asdict().items()
-                        for t, v in zip(thresholds, values, strict=True)
-                    ]
-                out.update({f"L{layer}.H{head}.{name}": float(value) for name, value in named})
-    return out
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
@@ -1068,10 +999,10 @@ NAMES = [f"L{layer}.H{head}.{name}" for layer in range(2) for head in range(3) f
 
 
 def test_the_head_that_carries_the_label_is_found() -> None:
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     train, dev, test = (heads_data(seed) for seed in range(3))
     scores = score_heads(
-        NAMES, train, dev, test, on_progress=lambda done, total: told.append((done, total))
+        NAMES, train, dev, test, on_progress=lambda done, total: progress.append((done, total))
     )
     assert scores[["layer", "head"]].to_numpy().tolist() == [
         [0, 0],
@@ -1082,7 +1013,7 @@ def test_the_head_that_carries_the_label_is_found() -> None:
         [1, 2],
     ]
     assert list(scores.columns) == ["layer", "head", "train", "dev", "test"]
-    assert told == [(number, 6) for number in range(1, 7)]
+    assert progress == [(number, 6) for number in range(1, 7)]
     for part in ("train", "dev", "test"):
         assert best_heads(scores, 2, by=part) == [(1, 2), (0, 1)]
     assert scores.iloc[5]["test"] > 0.85

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-from collections.abc import Iterator
 from contextlib import nullcontext
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +21,7 @@ from attlas.views.overlay import LETTERS, levels, overlay, pack
 from attlas.views.section import Figure, Section
 from attlas.views.tables import Column, text_table
 from attlas.views.terminal import print_table
-from tests.pages import SECTIONS, write_charts
+from tests.builders.pages import SECTIONS, Tags, open_page, write_charts
 
 HOSTILE = [
     "<script>alert('x')</script> & <b>bold</b> \"quoted\" 'single' </p>",
@@ -49,58 +45,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory, minilm: attlas.Model) -> a
     return attlas.study(minilm, texts, out=tmp_path_factory.mktemp("hostile") / "study")
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    chromium = (
-        shutil.which("chromium")
-        or shutil.which("chromium-browser")
-        or shutil.which("google-chrome")
-    )
-    if chromium is None and not os.environ.get("CI"):
-        pytest.skip("there is no Chromium on this machine; install Debian's chromium to run this")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield opened
-        opened.close()
-
-
-def open_page(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]:
-    """A page opened from a file with the network off, and everything that went wrong in it."""
-    page = browser.new_context(offline=True, **options).new_page()
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on(
-        "console",
-        lambda message: (
-            wrong.append(message.text) if message.type in ("error", "warning") else None
-        ),
-    )
-    page.on("dialog", lambda dialog: (wrong.append("a script of a text ran"), dialog.dismiss()))
-    page.on(
-        "request",
-        lambda request: (
-            wrong.append(request.url)
-            if not request.url.startswith(("file:", "data:", "blob:"))
-            else None
-        ),
-    )
-    page.goto(path.as_uri())
-    return page, wrong
-
-
-class _Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-
-    def handle_starttag(self, tag: str, attributes: object) -> None:
-        self.tags.append(tag)
-
-
 def words_of(study: attlas.Study, row: Any) -> Any:
     tokens = study.table("totals", text=row.text)
     layers = tokens[[f"L{layer}" for layer in range(study.n_layers)]].to_numpy().T[:, None]
@@ -111,7 +55,7 @@ def test_hostile_texts_come_through_the_report_escaped_and_whole(
     hostile: attlas.Study, tmp_path: Path
 ) -> None:
     page = hostile.report(tmp_path / "report.html").read_text()
-    tags = _Tags()
+    tags = Tags()
     tags.feed(page)
     assert not {"b", "u", "img", "i"} & set(tags.tags)
     assert tags.tags.count("script") == 2
@@ -175,10 +119,10 @@ def test_the_page_of_one_text(minilm: attlas.Model, tmp_path: Path, browser: Any
     page.select_option("#layer", "0")
     page.select_option("#head", "2")
     page.locator("#text .t").nth(cat).click()
-    said = page.locator("#says").inner_text()
+    message = page.locator("#says").inner_text()
     row = seen.weights[0, 2, cat]
     best = int(row.argmax())
-    assert said.startswith(f"cat attends to: {seen.tokens[best]} {float(row[best]):.2f}")
+    assert message.startswith(f"cat attends to: {seen.tokens[best]} {float(row[best]):.2f}")
     page.locator("#text .t").nth(cat).click()
     most = int(seen.received()[0, 2].argmax())
     assert (
@@ -328,11 +272,11 @@ def test_a_long_text_is_light_and_answers_a_click(tmp_path: Path, browser: Any) 
     by_word = np.zeros(2002)
     np.add.at(by_word, seen.batch.words[0].of, seen.by_head[2, 1].numpy())
     page.locator(".words w").nth(7).click()
-    said = page.locator(".says").inner_text()
-    received = float(re.search(r"receives ([\d.]+)", said).group(1))
+    message = page.locator(".says").inner_text()
+    received = float(re.search(r"receives ([\d.]+)", message).group(1))
     assert received == pytest.approx(by_word[7], rel=0.05, abs=0.02)
     words, weights = seen.tops
-    assert f"Attends most to: {seen.words[words[0, 7, 0]]} {weights[0, 7, 0]:.2f}" in said
+    assert f"Attends most to: {seen.words[words[0, 7, 0]]} {weights[0, 7, 0]:.2f}" in message
     page.select_option("[data-choose=layer]", "scaled")
     assert wrong == []
     for kind, signature in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any
@@ -33,12 +34,17 @@ def fold(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: S
     """A state that has taken in all layers of these batches."""
     state: State = measure.start(model)
     for layers in batches:
-        for layer in layers if "network" not in measure.needs else ():
-            measure.update(state, layer)
-        if layers:
-            batch = layers[0].batch
-            measure.finish_batch(state, batch, outputs_of(model, batch, measure.needs))
+        _add(measure, state, layers, model)
     return state
+
+
+def _add(measure: Measure[Any], state: State, layers: Sequence[Attention], model: Shape) -> None:
+    """Take in the layers of one batch."""
+    for layer in layers if "network" not in measure.needs else ():
+        measure.update(state, layer)
+    if layers:
+        batch = layers[0].batch
+        measure.finish_batch(state, batch, outputs_of(model, batch, measure.needs))
 
 
 def check_measure(
@@ -59,16 +65,20 @@ def check_measure(
         return fold(measure, part, model)
 
     assert measure.needs <= NEEDS, f"{measure!r} needs {sorted(measure.needs - NEEDS)}"
-    whole = measure.result(run(batches))
+    begun = [measure.start(model)]  # states of the first 0, 1, ... batches
+    for layers in batches:
+        begun.append(copy.deepcopy(begun[-1]))
+        _add(measure, begun[-1], layers, model)
+    state = copy.deepcopy(begun[-1])
+    whole = measure.result(begun[-1])
     assert whole, f"{measure!r} has no tables"
-    for cut in range(len(batches) + 1):
-        both = measure.merge(run(batches[:cut]), run(batches[cut:]))
-        assert_same(measure.result(both), whole, tolerance)
+    for cut, left in enumerate(begun):
+        right = run(batches[cut:])
+        assert_same(measure.result(measure.merge(left, right)), whole, tolerance)
     singles = [run([batch]) for batch in batches]
     assert_same(measure.result(reduce(measure.merge, singles)), whole, tolerance)
     from_the_right = reduce(lambda right, left: measure.merge(left, right), reversed(singles))
     assert_same(measure.result(from_the_right), whole, tolerance)
-    state = run(batches)
     kept = {name: np.array(array) for name, array in state.arrays().items()}
     first, again = measure.result(state), measure.result(state)
     assert_same(again, first, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -58,7 +59,7 @@ def experiment_checks(case: Case) -> Iterator[tuple[str, Callable[[], None]]]:
 
 def check_same_inputs_give_the_same_bytes(case: Case) -> None:
     """Law 1: two runs in two folders give equal tables, result and files."""
-    assert _bytes(_finished(case)) == _bytes(_quietly(case.make()))
+    assert _bytes(_finished(case)) == _bytes(_kept(case))
 
 
 def check_every_field_counts(case: Case) -> None:
@@ -77,11 +78,11 @@ def check_every_field_counts(case: Case) -> None:
 
 def check_how_it_is_run_does_not_count(case: Case) -> None:
     """Law 5: workers, progress and cache change no identity."""
-    with tempfile.TemporaryDirectory() as folder:
-        done = _quietly(case.make(), Path(folder) / "out", workers=1)
-        other: Any = {"workers": 2, "progress": False, "cache": Path(folder) / "cache"}
-        again = run(case.make(), Path(folder) / "out", **other)
-        assert again.manifest == done.manifest
+    out = _kept(case).folder
+    before = Study.open(out).manifest
+    with tempfile.TemporaryDirectory() as cache_folder:
+        again = _quietly(case.make(), out, workers=2, cache=Path(cache_folder) / "cache")
+    assert again.manifest == before
 
 
 def check_workers_change_nothing(case: Case) -> None:
@@ -92,25 +93,20 @@ def check_workers_change_nothing(case: Case) -> None:
 
 def check_it_runs_without_a_folder(case: Case) -> None:
     """Law 14: without `out` nothing is left when the result is gone."""
-    done = _quietly(case.make())
-    folder = done.folder
-    assert folder.is_dir()
-    del done
-    assert not folder.exists()
+    assert _undisturbed(case).nothing_left
 
 
 def check_a_finished_folder_is_opened_again(case: Case) -> None:
     """Law 8: a finished result is opened, not computed again; `fresh` computes it again."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
-        first = _quietly(case.make(), out)
-        again = _quietly(case.make(), out)
-        assert again.manifest == first.manifest == Study.open(out).manifest
-        result = out / "result.json"
-        written = result.stat().st_ino, result.stat().st_mtime_ns
-        fresh = _quietly(case.make(), out, fresh=True)
-        assert (result.stat().st_ino, result.stat().st_mtime_ns) != written, "it was not run"
-        assert listed_files(fresh.manifest) == listed_files(first.manifest)
+    out = _kept(case).folder
+    first = Study.open(out)
+    again = _quietly(case.make(), out)
+    assert again.manifest == first.manifest == Study.open(out).manifest
+    result = out / "result.json"
+    written = result.stat().st_ino, result.stat().st_mtime_ns
+    fresh = _quietly(case.make(), out, fresh=True)
+    assert (result.stat().st_ino, result.stat().st_mtime_ns) != written, "it was not run"
+    assert listed_files(fresh.manifest) == listed_files(first.manifest)
 
 
 def check_domains_are_refused(case: Case) -> None:
@@ -156,24 +152,8 @@ def check_counts_add_up(case: Case) -> None:
 
 def check_inputs_are_not_touched(case: Case) -> None:
     """Law 22: models, texts and random states are as before."""
-    experiment = case.make()
-
-    def state() -> dict[str, Any]:
-        given = {
-            name: value.identity() if isinstance(value, Model) else value
-            for name, value in experiment.inputs.items()
-        }
-        kind, keys, position, *_ = np.random.get_state()
-        return {
-            "inputs": fingerprint(given),
-            "torch": torch.get_rng_state().numpy().tobytes(),
-            "numpy": (kind, np.asarray(keys).tobytes(), position),
-            "python": random.getstate(),
-        }
-
-    before = state()
-    _quietly(experiment)
-    assert state() == before
+    run = _undisturbed(case)
+    assert run.after == run.before
 
 
 def check_a_part_is_the_experiment_alone(case: Case) -> None:
@@ -196,10 +176,64 @@ def _refusal(make: Callable[[], Experiment]) -> str | None:
     return None
 
 
+@dataclass(frozen=True)
+class _Undisturbed:
+    """A run by one worker without a folder; `study` is a copy of its result."""
+
+    study: Study
+    before: Mapping[str, Any]  # inputs and random states
+    after: Mapping[str, Any]
+    nothing_left: bool  # when the result was gone, its folder was too
+
+
 @cache
+def _undisturbed(case: Case) -> _Undisturbed:
+    """Run once for all laws that look at a single run."""
+    experiment = case.make()
+    before = _inputs_and_random_states(experiment)
+    done = _quietly(experiment)
+    after = _inputs_and_random_states(experiment)
+    folder = done.folder
+    copied = Study.open(shutil.copytree(folder, _folder(case) / "copied"))
+    assert folder.is_dir()
+    del done
+    return _Undisturbed(copied, before, after, not folder.exists())
+
+
 def _finished(case: Case) -> Study:
-    """The result of one worker, made once for the laws that only read it."""
-    return _quietly(case.make())
+    """The result of one worker."""
+    return _undisturbed(case).study
+
+
+@cache
+def _kept(case: Case) -> Study:
+    """The result of another run, in a folder that laws may run it in again."""
+    return _quietly(case.make(), _folder(case) / "kept")
+
+
+@cache
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="attlas-laws-")
+
+
+@cache
+def _folder(case: Case) -> Path:
+    """A folder for the results of a case, removed at the end."""
+    return Path(tempfile.mkdtemp(dir=_temporary().name))
+
+
+def _inputs_and_random_states(experiment: Experiment) -> dict[str, Any]:
+    given = {
+        name: value.identity() if isinstance(value, Model) else value
+        for name, value in experiment.inputs.items()
+    }
+    kind, keys, position, *_ = np.random.get_state()
+    return {
+        "inputs": fingerprint(given),
+        "torch": torch.get_rng_state().numpy().tobytes(),
+        "numpy": (kind, np.asarray(keys).tobytes(), position),
+        "python": random.getstate(),
+    }
 
 
 def _quietly(experiment: Experiment, out: Path | None = None, **how: Any) -> Study:

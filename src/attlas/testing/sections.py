@@ -25,7 +25,7 @@ from attlas.views.charts import CONTROLS
 from attlas.views.claims import MOST
 from attlas.views.findings import beyond_chance, section_findings
 from attlas.views.report import render
-from attlas.views.section import Section
+from attlas.views.section import Figure, Section
 from attlas.views.terminal import print_tables
 
 HEAVY = ("torch", "transformers", "scipy", "sklearn", "numba")  # not imported to draw
@@ -321,19 +321,33 @@ def _hostile(
 
 def _draw(section: Section, tables: Frames) -> None:
     """Draw all that a section has, and its page, and check that they are whole."""
-    _draw_alone(section, tables)
+    figures = _draw_alone(section, tables)
     print_tables(tables, {"one": section})
     tags = _Tags()
-    tags.feed(render(tables, {"one": section}))
+    tags.feed(render(tables, {"one": replace(section, figures=lambda _: figures)}))
     assert "attlas-hostile" not in tags.names, "a word was not escaped"
     assert tags.names.count("script") == 2, "a word ends a script"
 
 
-def _draw_alone(section: Section, tables: Frames) -> None:
+@dataclass(frozen=True)
+class _Drawn:
+    """A chart that was drawn already, which takes long: a page draws it as it is."""
+
+    specification: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.specification
+
+
+def _draw_alone(section: Section, tables: Frames) -> list[Figure]:
     """Draw all that a section has, without a page."""
+    figures = []
     for figure in section.figures(tables):
-        if figure.chart is not None:
-            json.dumps(figure.chart.to_dict(), allow_nan=False)
+        chart: Any = figure.chart
+        if chart is not None:
+            chart = _Drawn(chart.to_dict())
+            json.dumps(chart.specification, allow_nan=False)
+        figures.append(replace(figure, chart=chart))
         for part in figure.parts:
             json.dumps(part.data, allow_nan=False)
             for picture in part.pictures():
@@ -347,6 +361,7 @@ def _draw_alone(section: Section, tables: Frames) -> None:
     json.dumps([one.record() for one in found], allow_nan=False)
     for table in section.terminal(tables):
         assert all(len(row) == len(table.titles) for row in table.rows), table.titles
+    return figures
 
 
 class _Tags(HTMLParser):

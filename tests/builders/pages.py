@@ -1,0 +1,79 @@
+"""Reports as tests want them: drawn with the sections of the whole catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from attlas import catalogue
+from attlas.studies.opened import Study
+from attlas.views import findings as study_findings, report
+from attlas.views.section import Fact, Section, shown
+
+SECTIONS = catalogue.sections()
+
+
+def sections(study: Study) -> list[tuple[str, Section]]:
+    return shown(study, SECTIONS)
+
+
+def findings(study: Study) -> list[str]:
+    return study_findings.findings(study, SECTIONS)
+
+
+def facts(study: Study) -> list[Fact]:
+    return study_findings.facts(study, SECTIONS)
+
+
+def render(study: Study) -> str:
+    return report.render(study, SECTIONS)
+
+
+def write_charts(study: Study, folder: Path, kind: str = "svg") -> list[Path]:
+    return report.write_charts(study, SECTIONS, folder, kind)
+
+
+def open_page(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]:
+    """A page opened from a file with the network off, and everything that went wrong in it."""
+    page = browser.new_context(offline=True, **options).new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on(
+        "console",
+        lambda message: (
+            wrong.append(message.text) if message.type in ("error", "warning") else None
+        ),
+    )
+    page.on("dialog", lambda dialog: (wrong.append("a script of a text ran"), dialog.dismiss()))
+    page.on(
+        "request",
+        lambda request: (
+            wrong.append(request.url)
+            if not request.url.startswith(("file:", "data:", "blob:"))
+            else None
+        ),
+    )
+    page.goto(path.as_uri())
+    return page, wrong
+
+
+def drawn_before(out: Path) -> Callable[..., Path]:
+    """Put the pictures of an earlier run where charts are drawn, without drawing them again."""
+
+    def export(chart: Any, path: Path, **options: Any) -> Path:
+        stage = next(one for one in path.parents if one.name.startswith(".attlas-"))
+        path.write_bytes((out / path.relative_to(stage)).read_bytes())
+        return path
+
+    return export
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: object) -> None:
+        self.tags.append(tag)

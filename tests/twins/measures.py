@@ -1,0 +1,82 @@
+"""Slow twins of measures. `head` is one head's square matrix, `visible` what its queries see."""
+
+from __future__ import annotations
+
+import math
+
+from attlas.measures.special_gradient import COLUMNS
+from tests.twins.attention import n_visible_queries, uniform
+
+
+def surface(head, cls, sep, punctuation):
+    """Clark et al. 2019, figure 2: masked attention over the number of rows it could come from;
+    NaN if there is no such row or token."""
+    n = len(head)
+    rest = [not mark for mark in sep]
+
+    def share(cells, rows):
+        return sum(head[query][key] for query, key in cells) / rows if rows else math.nan
+
+    def cells(queries, keys):
+        return [
+            (query, key) for query in range(n) for key in range(n) if queries[query] and keys[key]
+        ]
+
+    every = [True] * n
+    return [
+        share([(query, query) for query in range(n)], n),
+        share([(query, query - 1) for query in range(1, n)], n),
+        share([(query, query + 1) for query in range(n - 1)], n),
+        share([(query, 0) for query in range(n)], n),
+        share(cells(every, cls), n if any(cls) else 0),
+        share(cells(every, sep), n if any(sep) else 0),
+        share(cells(sep, sep), sum(sep)),
+        share(cells(rest, sep), sum(rest) if any(sep) else 0),
+        share(cells(every, punctuation), n),
+    ]
+
+
+def totals(layers, visibles):
+    """Of one text, [layer][head][query][key] and [layer][query][key]: by token `all`, `uniform`,
+    `all_per_query`, `L0`, ..., `L0_per_query`, ..."""
+    n = len(visibles[0])
+    out = []
+    for token in range(n):
+        got = [sum(row[token] for head in heads for row in head) / len(heads) for heads in layers]
+        even = [sum(row[token] for row in uniform(visible)) for visible in visibles]
+        per_query = [
+            total / n_visible_queries(visible)[token]
+            for total, visible in zip(got, visibles, strict=True)
+        ]
+        out.append(
+            [
+                sum(got) / len(got),
+                sum(even) / len(even),
+                sum(per_query) / len(per_query),
+                *got,
+                *per_query,
+            ]
+        )
+    return out
+
+
+def sizes_slowly(gradient, visible, tokens):
+    """Mean size of the gradient over the weights that a query can give to each sort of token:
+    [column] of one head."""
+    marks = {
+        "sep": [token == "[SEP]" for token in tokens],
+        "cls": [token == "[CLS]" for token in tokens],
+        "punctuation": [token in (".", ",") for token in tokens],
+        "other": [token not in ("[SEP]", "[CLS]", ".", ",") for token in tokens],
+        "all": [True for _ in tokens],
+    }
+    n, out = len(tokens), []
+    for name in COLUMNS:
+        found = [
+            abs(gradient[query][key])
+            for query in range(n)
+            for key in range(n)
+            if visible[query][key] and marks[name][key]
+        ]
+        out.append(sum(found) / len(found) if found else math.nan)
+    return out
