@@ -20,7 +20,22 @@ def sections(study: Study) -> list[tuple[str, Section]]:
 
 
 def findings(study: Study) -> list[str]:
-    return study_findings.findings(study, SECTIONS)
+    """Warnings, the best claim of each group whatever its verdict, and notes: in sentences."""
+    able = shown(study, SECTIONS)
+    claims = [
+        one.sentence
+        for name, section in able
+        for one in study_findings.section_findings(study, name, section)
+    ]
+    notes = [line for _, section in able for line in section.notes(study)]
+    return [*study_findings.warnings(study, SECTIONS), *claims, *notes]
+
+
+def findings_of(study: Study, name: str) -> list[str]:
+    """The same of one section, without warnings."""
+    section = SECTIONS[name]
+    claims = study_findings.section_findings(study, name, section)
+    return [*(one.sentence for one in claims), *section.notes(study)]
 
 
 def facts(study: Study) -> list[Fact]:

@@ -13,7 +13,7 @@ from attlas.studies.opened import Study
 from attlas.support.errors import AttlasError
 from attlas.support.subject import Subject
 from attlas.testing import check_drawing_is_light, section_checks
-from attlas.views.findings import facts, findings, origin
+from attlas.views.findings import facts, findings, opening, origin
 from attlas.views.report import render, report_title
 from attlas.views.section import Figure, Section, shown
 from tests.builders.pages import SECTIONS
@@ -45,7 +45,7 @@ def test_sections_are_drawn_without_a_model_library(subject: Subject) -> None:
 
 
 def test_the_order_of_page_and_findings() -> None:
-    """Probes are first on the page, measures of all heads last; findings the other way round."""
+    """Probes are first on the page, measures of all heads last; findings by their strength."""
     order = list(SECTIONS)
     assert order[:3] == ["syntax", "tree", "coreference"]
     assert order.index("dynamics") < order.index("head_distance") < order.index("special_gradient")
@@ -58,21 +58,10 @@ def test_the_order_of_page_and_findings() -> None:
     assert order[-4:] == ["betti", "digraph", "barcode", "templates"]
     together = Study(measured().folder, measured().manifest, studies()[1:])
     assert [name for name, _ in shown(together, SECTIONS)] == order
-    lines = findings(together, SECTIONS)
-    begins = (
-        "Heads with more than half",
-        "The most focused",
-        "At threshold",
-        "Topological features",
-        "Integrated gradients",
-    )
-    places = [
-        next(n for n, line in enumerate(lines) if line.startswith(tuple(one.split("|"))))
-        for one in begins
-    ]
-    assert places == sorted(places)
-    assert lines[-1].startswith("The fine-tuned model")
-    assert lines[-2].startswith("Polarity scores")
+    ranks = [one.rank for one in findings(together, SECTIONS)]
+    assert ranks == sorted(ranks)
+    sections = [one.section for one in opening(findings(together, SECTIONS))]
+    assert len(set(sections)) == len(sections) <= 5
 
 
 def test_facts_are_those_of_the_first_study() -> None:
@@ -91,9 +80,9 @@ def test_a_page_of_several_results_names_the_origin_of_each() -> None:
     page = render(Study(main.folder, main.manifest, (syntax,)), SECTIONS)
     assert f"<h1>{report_title(names)}</h1>" in page
     for name in names:
-        assert page.count(f'<p class="origin">{name}</p>') > 1  # over findings, and over a section
+        assert f'<p class="origin">{name}</p>' in page  # over a section
     begin = page.index('<section id="syntax">')
-    assert page.index(f'<p class="origin">{names[1]}</p>', begin) - begin < 100
+    assert page.index(f'<p class="origin">{names[1]}</p>', begin) - begin < 200
     assert 'class="origin"' not in render(main, SECTIONS)
 
 

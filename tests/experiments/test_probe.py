@@ -35,6 +35,7 @@ from attlas.testing import tiny
 from attlas.tree import TreeProbe
 from attlas.tree.section import PROBES as PROBE_NAMES
 from attlas.tree.work import PROBES
+from attlas.views.findings import findings as study_findings, warnings
 from tests.builders.pages import SECTIONS, findings
 from tests.builders.probes import (
     PLAIN,
@@ -684,8 +685,11 @@ def test_a_probe_from_the_command_line(
     for name in table[{"syntax": "relation", "tree": "probe", "coreference": "who"}[kind]]:
         shown = {**PROBE_NAMES, **WHO}.get(name, name)
         assert any(line.startswith(shown) for line in lines), name
-    for line in findings(Study.open(tmp_path / "out")):
-        assert f"- {line}" in lines
+    result = Study.open(tmp_path / "out")
+    for one in study_findings(result, SECTIONS):
+        assert f"{'+' if one.verdict == 'signal' else '~'} {one.sentence} ({one.verdict})" in lines
+    for warning in warnings(result, SECTIONS):
+        assert f"! {warning}" in lines
     assert "folder    out" in lines
     assert lines[-1].startswith("next      attlas report out")
     assert "report    out/report.html" in lines
@@ -875,18 +879,18 @@ def test_heads_on_the_map_are_named_by_what_they_find(
     )  # type: ignore[union-attr]
     lines = findings(together)
     table = done["syntax"].table("syntax").set_index("relation")
-    assert any(
-        f"L0H3 for obj 1.00 (offset {table.loc['obj', 'baseline']:.2f}" in line for line in lines
-    )
+    baseline = f"{table.loc['obj', 'baseline']:.2f}"
+    obj = next(line for line in lines if line.startswith("L0H3 finds direct objects (obj): 1.00 ["))
+    assert re.search(rf"best fixed offset \([+-]\d+\) {baseline}", obj)
     for begins in (
-        "Attention-only probe, UAS: ",
-        "Probe of attention and words, UAS: ",
-        "The best single head over all relations is",
+        "Attention predicts dependency trees: UAS ",
+        "Attention adds to words and distances: UAS ",
     ):
         assert any(line.startswith(begins) for line in lines), begins
     best_head = done["coreference"].result["best"][0]
     assert any(
-        line.startswith(f"L{best_head['layer']}H{best_head['head']} finds the antecedent: ")
+        line.startswith(f"L{best_head['layer']}H{best_head['head']} finds the antecedents of all")
         for line in lines
     )
+    assert any("finds the syntactic heads of all words: " in line for line in lines)
     assert not any("nan" in line for line in lines)

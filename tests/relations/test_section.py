@@ -19,7 +19,6 @@ from attlas.relations.matching import ExtractedTriple
 from attlas.relations.page import by_sentence, write_text_page
 from attlas.relations.section.charts import LAYERS
 from attlas.relations.section.dendrogram import dendrogram, tree
-from attlas.relations.section.findings import relation_findings
 from attlas.relations.section.graph import graph, graph_svg
 from attlas.relations.section.names import READERS
 from attlas.relations.section.picture import text_picture
@@ -33,6 +32,7 @@ from tests.builders.pages import (
     SECTIONS,
     Tags,
     findings,
+    findings_of,
     open_page,
     render,
     sections,
@@ -347,20 +347,18 @@ def test_what_attention_adds_is_told_with_its_sign(
         texts={"test": 9, "in_both": 2},
         relations_never_learnt=["x"],
     )
-    lines = relation_findings(study)
-    assert lines[0] == (
-        "Relations from attention: macro F1 0.60 [0.55, 0.65], 0.10 [0.05, 0.15] below the best "
-        "control, word vectors of the phrases (0.70), 0.02 [-0.03, 0.07] above attention, random "
-        "weights (0.58; not significant) (n = 1,234)."
-    )
-    assert lines[-3:] == [
-        "Triples not scored (relations): 3 cut off.",
-        "Warning (relations): 2 test texts also appear in the training data, so scores are "
-        "optimistic.",
-        "Relations without training data, which cannot be predicted: 1.",
-    ]
+    lines = findings_of(study, "relations")
+    predicted = next(line for line in lines if line.startswith("Attention predicts which relation"))
+    assert "macro F1 0.60 [" in predicted
+    assert "best control (word vectors of the phrases) 0.70, random weights 0.58" in predicted
+    assert predicted.endswith("(n = 1,234).")
+    claims = SECTIONS["relations"].claims(study)
+    assert (claims[0].difference_low, claims[0].difference_high) == (-0.15, -0.05)
+    assert "Triples not scored: 3 cut off." in lines
+    assert "Relations without training data, which cannot be predicted: 1." in lines
+    warning = "Relations: 2 test texts also appear in the training data, so scores are optimistic."
+    assert warning in findings(study)
     assert set(lines) <= set(findings(study))
-    assert lines[0] in SECTIONS["relations"].figures(study)[0].caption
 
 
 def test_hostile_strings_are_escaped_everywhere(study: Study) -> None:

@@ -208,7 +208,7 @@ def test_a_section_of_ones_own_is_drawn(
         needs=("entropy",),
         about="About it.",
         figures=lambda study: [Figure("Caption.", html="<p>drawn</p>")],
-        findings=lambda study: ["It stands out."],
+        notes=lambda study: ["It stands out."],
     )
     monkeypatch.setattr("attlas.catalogue.sections", lambda: {**SECTIONS, "own": own})
     page = hostile.report(tmp_path / "own.html").read_text()

@@ -77,7 +77,7 @@ class Claim:
             control_name,
             float(row["difference_low"]),
             float(row["difference_high"]),
-            **{"texts": whole(row["texts"]), **more},
+            **{"texts": whole(row.get("texts")), **more},
         )
 
     @classmethod
@@ -147,11 +147,11 @@ def head_claims(
     return out
 
 
-def whole(count: float) -> int:
+def whole(count: float | None) -> int:
     """A count that may be missing.
 
-    >>> whole(12.0), whole(float("nan"))
-    (12, 0)
+    >>> whole(12.0), whole(float("nan")), whole(None)
+    (12, 0, 0)
     """
     return 0 if count is None or count != count else int(count)
 

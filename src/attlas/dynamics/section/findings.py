@@ -27,7 +27,10 @@ def trained(study: Tables, name: str) -> pd.DataFrame:
 
 def dynamics_claims(study: Tables) -> list[Claim]:
     """Every classifier against the majority class; its separation against frequency and chance."""
-    rows = trained(study, "dynamics").to_dict("records")
+    table, summary = trained(study, "dynamics"), trained(study, "dynamics_summary")
+    if "published" in summary:
+        table = table.merge(summary[[*CELL, "published"]], on=list(CELL), how="left")
+    rows = table.to_dict("records")
     return [*filter(None, map(_accuracy_claim, rows)), *filter(None, map(_separation_claim, rows))]
 
 
@@ -45,7 +48,7 @@ def _accuracy_claim(row: Mapping[Any, Any]) -> Claim | None:
         "majority class",
         low - row["majority"],
         high - row["majority"],
-        whole(row["texts"]),
+        whole(row.get("texts")),
         what="accuracy",
         also=() if pd.isna(published) else (f"published {decimal(published)}",),
         group="accuracy",
@@ -67,7 +70,7 @@ def _separation_claim(row: Mapping[Any, Any]) -> Claim | None:
         "frequency alone" if alone == rival else "chance",
         low - rival,
         high - rival,
-        whole(row["tokens_polarity"]) + whole(row["tokens_neutral"]),
+        whole(row.get("tokens_polarity")) + whole(row.get("tokens_neutral")),
         what="AUC",
         also=(f"before training {decimal(row['separation_untrained'])}",),
         group="separation",

@@ -55,7 +55,7 @@ def _claim(words: str, table: pd.DataFrame, own: str, rival: str, what: str, ahe
         f"best control ({READERS.get(rival, rival)})",
         float(other[f"{ahead}_low"]),
         float(other[f"{ahead}_high"]),
-        whole(row["texts"]),
+        whole(row.get("texts")),
         n=row["cases"],
         what=WHAT[what],
         also=also,
