@@ -26,7 +26,7 @@ from attlas.topology import barcode, betti, digraph, rips_features
 from attlas.topology.barcode import H0_FEATURES, H1_FEATURES, BarcodeMeasure
 from attlas.topology.betti import Betti
 from attlas.topology.directed import DigraphMeasure
-from attlas.topology.graphs import THRESHOLDS
+from attlas.topology.experiment import THRESHOLDS
 from attlas.topology.templates import TEMPLATES, Templates, template_distances
 from tests import strategies
 from tests.twins import attention as attention_twins, topology as topology_twins
