@@ -17,7 +17,7 @@ from attlas.core.attention import Attention
 from attlas.core.measure import Outputs
 from attlas.core.text import Text
 from attlas.topology import betti
-from attlas.topology.graphs import THRESHOLDS
+from attlas.topology.experiment import THRESHOLDS
 from benchmarks.table import Row, best_of
 
 LENGTHS = (16, 64, 128, 256, 512)
