@@ -56,11 +56,10 @@ class Entropy(Measure[EntropyState]):
 
     def start(self, model: Shape) -> EntropyState:
         shape = (model.n_layers, model.n_heads)
-        return EntropyState(
-            *(Moments.zeros(*shape, len(COLUMNS)) for _ in range(3)),
-            Histogram.zeros(*shape, bins=BINS),
-            TopList.empty(*shape, size=EXAMPLES),
-        )
+        mean, uniform, difference = (Moments.zeros(*shape, len(COLUMNS)) for _ in range(3))
+        spread = Histogram.zeros(*shape, bins=BINS)
+        focused = TopList.empty(*shape, size=EXAMPLES)
+        return EntropyState(mean, uniform, difference, spread, focused)
 
     def update(self, state: EntropyState, layer: Attention) -> None:
         entropy, cls = layer.row_entropy(), layer.batch.cls  # text head query; text query

@@ -189,5 +189,6 @@ def student_quantile(share: float, texts: Array) -> Array:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    out: Array = z + sum(term / free**power for power, term in enumerate(terms, 1))
+    series = [term / free**power for power, term in enumerate(terms, 1)]
+    out: Array = z + np.sum(series, axis=0)
     return out

@@ -82,11 +82,9 @@ class HeadFeatures(Measure[FeaturesState]):
 
     def start(self, model: Shape) -> FeaturesState:
         shape = (model.n_layers, model.n_heads)
-        return FeaturesState(
-            Rows.empty(column_names(*shape, self.features)),
-            *(Moments.zeros(*shape, len(self.features)) for _ in range(3)),
-            self.name,
-        )
+        mean, uniform, difference = (Moments.zeros(*shape, len(self.features)) for _ in range(3))
+        rows = Rows.empty(column_names(*shape, self.features))
+        return FeaturesState(rows, mean, uniform, difference, self.name)
 
     def update(self, state: FeaturesState, layer: Attention) -> None:
         values = self.values(layer)

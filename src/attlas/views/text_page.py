@@ -89,7 +89,7 @@ def visible_keys(weights: Floats) -> list[list[int]]:
     >>> visible_keys(np.tril(np.ones((1, 1, 2, 2))))
     [[0, 0], [0, 1]]
     """
-    seen = (weights > 0).any(axis=(0, 1))
+    seen = np.asarray((weights > 0).any(axis=(0, 1)))
     last = seen.shape[1] - 1 - seen[:, ::-1].argmax(1)
     return np.stack([seen.argmax(1), last], 1).tolist()
 
