@@ -93,13 +93,13 @@ class Judged:
     def low(self) -> float:
         """The lower end of the corrected interval of the difference."""
         one = self.comparison
-        return one.difference - (one.difference - one.low) * self.widening
+        return one.low - (one.difference - one.low) * (self.widening - 1)
 
     @property
     def high(self) -> float:
         """The upper end of the corrected interval of the difference."""
         one = self.comparison
-        return one.difference + (one.high - one.difference) * self.widening
+        return one.high + (one.high - one.difference) * (self.widening - 1)
 
     @property
     def rank(self) -> tuple[int, float]:
