@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -48,6 +49,20 @@ def render(study: Study) -> str:
 
 def write_charts(study: Study, folder: Path, kind: str = "svg") -> list[Path]:
     return report.write_charts(study, SECTIONS, folder, kind)
+
+
+def n_choices(study: Study) -> int:
+    """How many charts there are, each choice of a menu being one."""
+    charts = [
+        figure.chart.to_dict()
+        for _, section in shown(study, SECTIONS)
+        for figure in section.figures(study)
+        if figure.chart is not None
+    ]
+    return sum(
+        math.prod(len(one["bind"]["options"]) for one in chart.get("params", []) if "bind" in one)
+        for chart in charts
+    )
 
 
 def open_page(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]:

@@ -33,6 +33,7 @@ from tests.builders.pages import (
     Tags,
     findings,
     findings_of,
+    n_choices,
     open_page,
     render,
     sections,
@@ -422,7 +423,7 @@ def test_the_report_is_drawn_in_a_browser(study: Study, tmp_path: Path, browser:
 def test_every_chart_is_exported(study: Study, tmp_path: Path, kind: str) -> None:
     paths = write_charts(study, tmp_path, kind)
     signature = {"svg": b"<svg", "pdf": b"%PDF"}[kind]
-    assert len({*paths}) == len(paths) == 8 + 1
+    assert len({*paths}) == len(paths) == n_choices(study) + 1  # and one picture of triples
     assert all(path.read_bytes().startswith(signature) for path in paths)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from attlas.testing import tiny
 from attlas.views.claims import Claim, best_findings, head_claims
 from attlas.views.dots import dot_svg
 from attlas.views.findings import findings, opening, warnings
-from attlas.views.report import render
+from attlas.views.report import render, write_charts
 from attlas.views.section import Section
 from attlas.views.tables import Column
 
@@ -158,3 +159,16 @@ def test_no_head_of_a_random_model_is_focused_beyond_uniform_without_reason() ->
     found = best_findings(head_claims(frame, column, "attends to itself", 50), 0.02)
     assert [one.verdict for one in found] == ["nothing beyond chance"]
     assert np.isfinite(found[0].judged.low)
+
+
+def test_an_exported_picture_says_what_it_shows(small: attlas.Study, tmp_path: Path) -> None:
+    """Every choice of a menu is a file of its own, with its name, model, corpus and n inside."""
+    paths = write_charts(small, {"surface": SECTIONS["surface"]}, tmp_path, "json")
+    (grid,) = [path for path in paths if path.stem == "surface-heads"]
+    menu = json.loads(grid.read_text())["params"][0]["bind"]["options"]
+    pictures = write_charts(small, {"surface": SECTIONS["surface"]}, tmp_path, "svg")
+    grids = {path.stem: path.read_text() for path in pictures if path.stem.startswith(grid.stem)}
+    assert len(grids) == len(menu)
+    assert "Attention targets: previous token" in grids["surface-heads"]
+    assert "Attention targets: next token" in grids["surface-heads-next"]
+    assert all("3 texts" in picture for picture in grids.values())

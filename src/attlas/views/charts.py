@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -500,11 +501,57 @@ def _one_line(value: Any) -> Any:
 
 def export(chart: alt.TopLevelMixin, path: Path, *, force: bool = False) -> Path:
     """Write a chart as the format its name ends in; over an existing file only with `force`."""
+    return export_spec(chart_spec(chart), path, force=force)
+
+
+def export_spec(spec: Mapping[str, Any], path: Path, *, force: bool = False) -> Path:
+    """The same for the specification of a chart."""
     check_output(path, CHARTS, force)
-    content = chart_spec(chart)
-    content["config"] = {**content.get("config", {}), **theme()}
+    content = {**spec, "config": {**spec.get("config", {}), **theme()}}
     write_bytes(path, _drawn(content, path.suffix))
     return path
+
+
+def titled_choices(
+    chart: alt.TopLevelMixin, title: str, about: Sequence[str], interactive: bool = False
+) -> dict[str, dict[str, Any]]:
+    """The specification of a chart for each choice of its menus, with what it shows inside it.
+
+    The first is the choice that a page opens with, under the name "". An interactive chart keeps
+    its menus, and is one.
+    """
+    spec = chart_spec(chart)
+    menus = [one for one in spec.get("params", []) if one.get("bind", {}).get("input") == "select"]
+    if interactive or not menus:
+        return {"": _titled(spec, title, about)}
+    others = [one for one in spec["params"] if one not in menus]
+    first = tuple(menu["value"] for menu in menus)
+    every = list(product(*(menu["bind"]["options"] for menu in menus)))
+    out = {}
+    for values in [first, *(one for one in every if one != first)]:
+        fixed = [
+            {"name": menu["name"], "value": value}
+            for menu, value in zip(menus, values, strict=True)
+        ]
+        chosen = ", ".join(map(_choice, menus, values))
+        name = "" if values == first else "-".join(map(_file_name, values))
+        out[name] = _titled({**spec, "params": [*others, *fixed]}, f"{title}: {chosen}", about)
+    return out
+
+
+def _choice(menu: Mapping[str, Any], value: Any) -> str:
+    """What a choice of a menu is called."""
+    bind = menu["bind"]
+    labels = bind.get("labels") or bind["options"]
+    return str(labels[bind["options"].index(value)])
+
+
+def _file_name(value: Any) -> str:
+    return "".join(one if one.isalnum() else "-" for one in str(value))[:40].strip("-")
+
+
+def _titled(spec: dict[str, Any], title: str, about: Sequence[str]) -> dict[str, Any]:
+    return {**spec, "title": {"text": title, "subtitle": list(about), "anchor": "start"}}
 
 
 class _InScript(json.JSONEncoder):

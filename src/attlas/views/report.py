@@ -166,15 +166,21 @@ def write_charts(
 ) -> list[Path]:
     """Write every chart and every other picture of the report as a file of its own.
 
-    If one of the files already exists, none is written, unless with `force`.
+    A chart with a menu is one file for each choice, and each names what it shows. If one of the
+    files already exists, none is written, unless with `force`.
     """
     checked("format", kind, str, FORMAT)
     contents: dict[Path, Any] = {}
     for name, section in shown(study, sections):
+        about = _about(source(study, section))
         for figure in section.figures(study):
             path = folder / f"{name}-{figure.name}"
             if figure.chart is not None:
-                contents[path.with_name(f"{path.name}.{kind}")] = figure.chart
+                interactive = kind in ("html", "json")
+                specs = charts.titled_choices(figure.chart, section.title, about, interactive)
+                for choice, spec in specs.items():
+                    end = f"-{choice}" if choice else ""
+                    contents[path.with_name(f"{path.name}{end}.{kind}")] = spec
             pictures = (picture for part in figure.parts for picture in part.pictures())
             for at, picture in enumerate(pictures if f".{kind}" in PICTURES else ()):
                 contents[path.with_name(f"{path.name}-{at}.{kind}")] = picture
@@ -186,8 +192,14 @@ def write_charts(
         if isinstance(content, str):
             write_picture(content, path.with_suffix(""), kind)
         else:
-            charts.export(content, path, force=force)
+            charts.export_spec(content, path, force=force)
     return list(contents)
+
+
+def _about(tables: Tables) -> list[str]:
+    """What an exported picture says of its origin: the model, the corpus and how many texts."""
+    texts = tables.manifest["counts"].get("analysed")
+    return [origin(tables.manifest) + ("" if texts is None else f", {texts:,} texts")]
 
 
 def study_html(study: Tables, sections: Mapping[str, Section]) -> str:
