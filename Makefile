@@ -45,13 +45,11 @@ slow: $(DEV_READY)
 attack: $(DEV_READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=20 -m attack
 
-# The same tests on the code paths of other machines: without vector instructions,
-# with narrower ones, with threads, with other alignments.
+# The same tests on the code paths of other machines: without vector instructions; with narrower
+# ones, two threads and weights in memory, which are other alignments. `make test` is the third.
 paths: $(DEV_READY)
 	ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not attack"
-	ATEN_CPU_CAPABILITY=avx2 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not attack"
-	ATTLAS_TEST_THREADS=2 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not attack"
-	ATTLAS_TEST_WEIGHTS=memory $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not attack"
+	ATEN_CPU_CAPABILITY=avx2 ATTLAS_TEST_THREADS=2 OMP_WAIT_POLICY=passive ATTLAS_TEST_WEIGHTS=memory $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not attack"
 
 check: $(DEV_READY)
 	$(BIN)/ruff check .
