@@ -50,7 +50,8 @@ def test_the_best_of_each_group_and_how_many_are_like_it() -> None:
     claims = [claim(0.5, group="a"), claim(0.9, group="a"), claim(0.3, group="b"), claim(0.1)]
     found = best_findings(claims, 0.05)
     assert [one.claim.value for one in found] == [0.9, 0.3, 0.1]
-    assert found[0].sentence.endswith("Signal in 2 of 2 heads.")
+    assert found[0].sentence.endswith("All other heads do so too.")
+    assert [one.is_general for one in found] == [True, False, False]
     assert found[-1].verdict == "nothing beyond chance"
 
 
@@ -141,7 +142,7 @@ def test_a_report_opens_with_warnings_then_the_best_finding_of_each_section(
     assert page.index("Careful &lt;b&gt;.") < page.index("<h2>Findings</h2>") < page.index("0.90 [")
     assert '<section id="none">' in page
     assert page.count('<details class="folded">') == 1
-    assert "None of 1 comparisons is beyond chance" in page
+    assert "Not beyond its control: " in page
     assert "A note." in page
 
 

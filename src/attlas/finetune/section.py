@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from attlas.stats.verdicts import ENOUGH
 from attlas.views.claims import Claim
 from attlas.views.findings import at_majority
 from attlas.views.numbers import decimal
@@ -64,7 +65,10 @@ def _warnings(study: Tables) -> list[str]:
     right, most = (
         round(share * count) for share in (about["scores"]["accuracy"], about["majority"])
     )
-    return [] if right > most else [at_majority("The fine-tuned model", right, count, most)]
+    if right > most or count < ENOUGH:
+        return []
+    so = "it is not better than always predicting that class"
+    return [at_majority("On dev, the fine-tuned model", right, count, most, so)]
 
 
 SECTIONS = {

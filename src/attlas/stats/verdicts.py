@@ -1,4 +1,4 @@
-"""Does a number differ from its control by more than noise, choice and a trifle?
+"""Does a value differ from its control beyond noise, selection and negligible size?
 
 All comparisons of a section are judged together: Benjamini-Hochberg at 5%, and intervals widened to
 match (Benjamini and Yekutieli 2005), so that an interval excludes zero where the test rejects. No
@@ -112,7 +112,8 @@ def judge(comparisons: Sequence[Comparison], smallest_effect: float) -> list[Jud
 
     *signal*: the corrected interval excludes zero on the side of interest, the difference is at
     least the smallest effect of interest, and there are at least 30 texts. *weak*: only without
-    correction, or smaller, or on fewer texts.
+    correction, or smaller, or on fewer texts. Otherwise the uncorrected interval includes zero, or
+    the difference has the wrong sign.
     """
     known = [one for one in comparisons if one.known]
     if not known:
@@ -182,7 +183,7 @@ def student_quantile(share: float, texts: Array) -> Array:
     array([2.042, 1.962])
     """
     z = NormalDist().inv_cdf(share)
-    free = np.maximum(np.asarray(texts, dtype=np.float64) - 1, 2)
+    free = np.maximum(np.asarray(texts, dtype=np.float64) - 1, 1)
     terms = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
@@ -191,4 +192,6 @@ def student_quantile(share: float, texts: Array) -> Array:
     )
     series = [term / free**power for power, term in enumerate(terms, 1)]
     out: Array = z + np.sum(series, axis=0)
+    out = np.where(free == 1, math.tan(math.pi * (share - 0.5)), out)  # closed forms
+    out = np.where(free == 2, (2 * share - 1) / math.sqrt(2 * share * (1 - share)), out)
     return out

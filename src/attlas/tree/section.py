@@ -83,7 +83,7 @@ def _claims(study: Tables) -> list[Claim]:
             "Attention predicts dependency trees",
             alone,
             table.loc[rival],
-            f"strongest control ({PROBES[rival]})",
+            f"strongest control without words ({PROBES[rival]})",
             ("uas", "low", "high"),
             **counts,
         ),

@@ -188,14 +188,22 @@ class Finding:
         control = f"{claim.control_name} {decimal(claim.control)}"
         cases = claim.texts if claim.n is None else claim.n
         out = finding(claim.words, effect + unit, control, *claim.also, n=cases)
-        if members > 1 and signals > 1:
-            out = f"{out} Signal in {signals} of {members} {claim.members}."
+        if self.is_general:
+            return f"{out} All other {claim.members} do so too."
+        if signals > 1:
+            return f"{out} {signals - 1} of the {members - 1} other {claim.members} do so too."
         return out
 
     @property
     def rank(self) -> tuple[int, float]:
         """Signals first, then the largest share of the headroom."""
         return self.judged.rank
+
+    @property
+    def is_general(self) -> bool:
+        """Whether it holds for all members of its group, all heads for instance."""
+        signals, members = self.alike
+        return members > 1 and signals == members
 
     def record(self) -> dict[str, Any]:
         """The finding as JSON."""

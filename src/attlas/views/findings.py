@@ -33,9 +33,12 @@ def beyond_chance(found: Sequence[Finding]) -> list[Finding]:
 
 
 def opening(found: Iterable[Finding], most: int = 5) -> list[Finding]:
-    """The findings that open a report: the best of each section."""
+    """The findings that open a report: the best of each section.
+
+    What holds for every head, or every classifier, says little about any and comes last.
+    """
     by_section: dict[str, Finding] = {}
-    for one in found:
+    for one in sorted(found, key=lambda one: (one.rank[0], one.is_general, one.rank)):
         by_section.setdefault(one.section, one)
     return list(by_section.values())[:most]
 
@@ -108,16 +111,14 @@ def overlap(count: int, subject: str, where: str = "selection set") -> list[str]
     return [f"{subject}: {texts} in the {where}, so scores are optimistic."]
 
 
-def at_majority(model: str, right: int, texts: int, majority: int) -> str:
-    """A warning that a model is no better than always its most frequent class.
+def at_majority(model: str, right: int, texts: int, majority: int, so: str) -> str:
+    """A warning that a model is not better than always predicting the most frequent class.
 
-    >>> at_majority("Your model", 5, 16, 8)[:58]
-    'Your model is right on 5 of 16 texts (majority class: 8): '
+    >>> at_majority("The model", 5, 16, 8, "its explanations carry no weight")
+    'The model is right on 5 of 16 texts (majority class: 8): its explanations carry no weight.'
     """
-    return (
-        f"{model} is right on {right:,} of {texts:,} texts (majority class: {majority:,}): "
-        "explanations of its predictions carry no weight."
-    )
+    counts = f"right on {right:,} of {texts:,} texts (majority class: {majority:,})"
+    return f"{model} is {counts}: {so}."
 
 
 def probe_texts(manifest: Mapping[str, Any]) -> dict[str, float]:

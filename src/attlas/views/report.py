@@ -71,7 +71,7 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
     ]
     page, found = templates().get_template("report.html"), findings(study, sections)
     return page.render(
-        grid=opening_grid(found, parts),
+        grid=opening_grid(opening(found), parts),
         title=report_title(together),
         facts=facts(study, sections),
         warnings=warnings(study, sections),
@@ -149,10 +149,10 @@ def report_title(origins: Sequence[str]) -> str:
     """What a report is of: a model on a corpus, and how many others.
 
     >>> report_title(["bert on reviews.csv"]), report_title(["bert on reviews.csv", "bert on ewt"])
-    ('bert on reviews.csv', 'bert on reviews.csv, and 1 other corpus')
+    ('bert on reviews.csv', 'bert on reviews.csv, and 1 other result')
     """
     first, *others = origins
-    more = "1 other corpus" if len(others) == 1 else f"{len(others)} other corpora"
+    more = "1 other result" if len(others) == 1 else f"{len(others)} other results"
     return f"{first}, and {more}" if others else first
 
 

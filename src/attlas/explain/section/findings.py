@@ -9,6 +9,7 @@ from attlas.views.findings import at_majority
 from attlas.views.numbers import decimal
 from attlas.views.section import Fact, Tables
 
+SO = "explanations of its predictions carry no weight"
 METHODS = {
     "attention_last": "attention in the last layer",
     "attention_last_scaled": "importance-weighted attention in the last layer",
@@ -59,7 +60,7 @@ def explanation_warnings(study: Tables) -> list[str]:
         return []
     right = int((known["label"] == known["predicted"]).sum())
     most = int(known["label"].value_counts().iloc[0])
-    return [] if right > most else [at_majority("The model", right, len(known), most)]
+    return [] if right > most else [at_majority("The model", right, len(known), most, SO)]
 
 
 def agreement_claims(study: Tables) -> list[Claim]:

@@ -48,7 +48,9 @@ def entropy_claims(study: Tables) -> list[Claim]:
     return [
         claim
         for column, words in zip(
-            ENTROPY, ("attends to few tokens", "attends to few tokens from [CLS]"), strict=True
+            ENTROPY,
+            ("attends to few tokens", "attends to few tokens in the row of [CLS]"),
+            strict=True,
         )
         for claim in head_claims(
             table, column, words, texts, what="entropy", bounds=(0.0, math.inf)
@@ -99,7 +101,7 @@ def position_bias_warnings(study: Tables) -> list[str]:
         return []
     return [
         f"Position embeddings repeat every {position_period(study):,} tokens, and tokens at "
-        f"multiples receive {decimal(ratio[0] / ratio[1])} times as much attention as others: "
+        f"multiples receive {ratio[0] / ratio[1]:.0f} times as much attention as others: "
         "their attention is due to their position, not to their meaning."
     ]
 

@@ -24,7 +24,7 @@ def relation_claims(study: Tables) -> list[Claim]:
     words = "Attention predicts which relation two phrases have"
     out = [_claim(words, table, ATTENTION, best, "f1", "f1_ahead")]
     if BOTH in table.index and "both_f1_ahead" in table:
-        words = "Attention adds to relation words"
+        words = "Attention and relation words together predict relations"
         out.append(_claim(words, table, BOTH, best, "f1", "both_f1_ahead"))
     rival = largest(table[~table.index.isin([ATTENTION, BOTH])], "binary_accuracy")
     if rival is not None:

@@ -116,7 +116,7 @@ def _betti_claims(study: Tables) -> list[Claim]:
     if not shown:
         return []
     name = "b0@0.1" if "b0@0.1" in shown else shown[0]
-    words = f"joins tokens at threshold {name.partition('@')[2]}"
+    words = f"connects tokens (weights of {name.partition('@')[2]} or more)"
     return head_claims(
         table,
         Column(name, "connected components", kind="below", control=f"{name}_uniform"),
@@ -136,7 +136,7 @@ def _template_claims(study: Tables) -> list[Claim]:
         for claim in head_claims(
             table,
             column,
-            f"is close to a fixed pattern ({column.label.removeprefix('distance to ')})",
+            f"resembles a fixed pattern ({column.label.removeprefix('distance to ')})",
             texts,
             what="distance",
             bounds=(0.0, math.inf),
