@@ -160,7 +160,9 @@ class LookCommand:
     head: int | None = option(
         None, "One head, from 0 (default: the mean of all).", at_least=0, at_most=9_999
     )
-    importance: Path | None = option(None, "Study with the measure importance: weight heads by it.")
+    importance: Path | None = option(
+        None, "Result folder of a study with the measure importance: weight heads by it."
+    )
     html: Path | None = option(
         None, "Also write an interactive page; .svg, .png or .pdf for a picture."
     )

@@ -114,7 +114,10 @@ class Dynamics(Experiment):
         flags=("--tokens", "--tokenize"),
     )
     min_count: int = option(
-        1, "Tokens that occur less often are unknown.", at_least=1, at_most=1_000_000_000
+        1,
+        "Tokens that occur less often become the unknown token.",
+        at_least=1,
+        at_most=1_000_000_000,
     )
     epochs: int = option(40, "Number of epochs.", at_least=1, at_most=100_000)
     patience: int | None = option(

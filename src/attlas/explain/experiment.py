@@ -54,7 +54,7 @@ KEEPS = ("all", "ordinary", "words", "keywords")  # keywords may name languages:
 class Explain(Experiment):
     """Which tokens do a model's predictions depend on, and does attention agree?
 
-    Every token of every text is scored by several methods, each with its error; attention is
+    Every token of every text is scored by several methods; attention is
     compared with attribution and with chance, and tokens are removed to test whether the
     prediction depends on them.
     """
@@ -76,7 +76,7 @@ class Explain(Experiment):
     )
     methods: tuple[str, ...] = option(
         USUAL,
-        "Methods, separated by commas; the others are compared with the first.",
+        "Methods, separated by commas; the first is the reference.",
         choices=(ALL, *METHODS),
         flags=("--method", "--methods"),
     )
@@ -101,7 +101,7 @@ class Explain(Experiment):
     )
     at: str = option(
         "embeddings",
-        "What gradients are with respect to: the first layer's input, or word vectors.",
+        "Take gradients with respect to the first layer's input, or to word vectors.",
         choices=("embeddings", "words"),
     )
     tolerance: float = option(

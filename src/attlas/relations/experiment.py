@@ -34,8 +34,9 @@ PARSERS = ("rules", "spacy")
 class FitRelations(Experiment):
     """Which semantic relations does attention encode between the phrases of a text?
 
-    An extractor of triples is fitted to attention between phrases, and so is every control: random
-    weights, the words alone, distances, parts of speech, word vectors (Chizhikova et al. 2022).
+    An extractor of triples is fitted to attention between phrases. Controls are the same classifiers
+    on other inputs: random weights, the words alone, distances, parts of speech, word vectors
+    (Chizhikova et al. 2022).
     """
 
     name: ClassVar[str] = "relations"
@@ -63,7 +64,8 @@ class FitRelations(Experiment):
     )
     directions: tuple[str, ...] | None = option(
         None,
-        "Directions of attention to use; x-y: x attends to y (default: all).",
+        "Directions of attention between head (h), relation words (r) and tail (t); h-t: the head "
+        "attends to the tail (default: all).",
         choices=DIRECTIONS,
     )
     parser: str = option("rules", "How candidate phrases are found.", choices=PARSERS)

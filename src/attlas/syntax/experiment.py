@@ -33,7 +33,7 @@ class Syntax(Experiment):
     test: TextsLike | None = given("Treebank to score them on (default: a fifth of train).", None)
     model: ModelLike | None = model_input()
     min_cases: int = option(
-        100, "Skip relations with fewer words.", at_least=1, at_most=1_000_000_000
+        100, "Skip relations with fewer cases than this.", at_least=1, at_most=1_000_000_000
     )
     seed: int = seed_option()
     max_length: int | None = max_length_opening()
