@@ -57,7 +57,8 @@ class Finetune(Experiment):
     )
     epochs: int | None = option(
         None,
-        f"Maximum number of epochs (default: {EPOCHS}, or more if that is fewer than {MIN_STEPS} steps).",
+        f"Maximum number of epochs (default: {EPOCHS}, or more if that is fewer than {MIN_STEPS} "
+        "steps).",
         at_least=1,
         at_most=10_000,
     )

@@ -34,9 +34,9 @@ PARSERS = ("rules", "spacy")
 class FitRelations(Experiment):
     """Which semantic relations does attention encode between the phrases of a text?
 
-    An extractor of triples is fitted to attention between phrases. Controls are the same classifiers
-    on other inputs: random weights, the words alone, distances, parts of speech, word vectors
-    (Chizhikova et al. 2022).
+    An extractor of triples is fitted to attention between phrases. Controls are the same
+    classifiers on other inputs: random weights, the words alone, distances, parts of speech, word
+    vectors (Chizhikova et al. 2022).
     """
 
     name: ClassVar[str] = "relations"
