@@ -482,7 +482,8 @@ def test_finetune_the_head_alone(
     titles, *lines = done.out.splitlines()
     assert titles.split() == ["C", "MCC", "accuracy", "majority", "class"]
     assert [line.split()[0] for line in lines[:4]] == ["0.01", "0.1", "1", "10"]
-    assert "- The fine-tuned model" in done.out
+    assert "~ The fine-tuned model predicts labels: accuracy on dev 1.00 [" in done.out
+    assert "! Fewer than 30 texts" in done.out
     assert attlas.Study.open("tuned").result["counts"]["fitted"] == 36
 
 

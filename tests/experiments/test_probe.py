@@ -598,6 +598,7 @@ def test_topology_may_stand_beside_a_study(tmp_path: Path) -> None:
         "truncated": {},
         "features": {"left_out": 0},
         "maps": {"pearson": None},
+        "texts": {"train": 40, "dev": 30, "test": 20},
     }
     frames = {
         "topology": pd.DataFrame([{"classifier": "all", **scores}]),

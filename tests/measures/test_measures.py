@@ -72,6 +72,9 @@ def test_captured_weights_are_transformers_own(family):
             assert not weights[:, ~visible].any()
 
 
+KINDS = ("", "_uniform", "_error", "_difference_error")
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_surface_is_its_twin(family):
     model, batches, raw = seen(family)
@@ -85,12 +88,14 @@ def test_surface_is_its_twin(family):
     compare(table, COLUMNS, mean)
     compare(table, [f"{name}_error" for name in COLUMNS], error)
     compare(table, [f"{name}_uniform" for name in COLUMNS], heads_of(even)[0])
+    apart = heads_of(np.subtract(real, even))[1]
+    compare(table, [f"{name}_difference_error" for name in COLUMNS], apart)
     has_marks = family in ("bert", "longformer")
     assert table[["cls", "sep", "sep_from_sep", "sep_from_rest"]].notna().all(None) == has_marks
     assert list(table.columns) == [
         "layer",
         "head",
-        *(f"{name}{kind}" for name in COLUMNS for kind in ("", "_uniform", "_error")),
+        *(f"{name}{kind}" for name in COLUMNS for kind in KINDS),
     ]
 
 

@@ -864,9 +864,8 @@ def test_heads_have_means_over_texts_beside_what_uniform_attention_gives(name, f
     heads, texts = tables[f"{name}_heads"], tables[name].iloc[:, 1:].to_numpy().astype(float)
     texts = texts.reshape(len(TEXTS), 12, -1)
     extra = ["texts", "h1_texts"] if name == "barcode" else []
-    kinds = [
-        f"{feature}{kind}" for feature in FEATURES[name] for kind in ("", "_uniform", "_error")
-    ]
+    ends = ("", "_uniform", "_error", "_difference_error")
+    kinds = [f"{feature}{kind}" for feature in FEATURES[name] for kind in ends]
     assert list(heads.columns) == ["layer", "head", *kinds, *extra]
     uniform = []
     for layers in batches:
@@ -876,13 +875,18 @@ def test_heads_have_means_over_texts_beside_what_uniform_attention_gives(name, f
             visible = np.ones((layer.n_tokens,) * 2) if visible is None else visible[0, 0].numpy()
             even = np.array(attention_twins.uniform(visible.tolist()), dtype=np.float32)[None]
             uniform[-1].append(numbers(name, even, layer.batch)[0])
-    uniform = np.repeat(np.mean(uniform, axis=0), 4, axis=0)
+    by_text = np.repeat(np.array(uniform), 4, axis=1)  # text, layer and head, feature
+    uniform = by_text.mean(0)
     for number, feature in enumerate(FEATURES[name]):
         values = pd.DataFrame(texts[:, :, number])
         np.testing.assert_allclose(heads[feature], values.mean(), rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(heads[f"{feature}_error"], values.sem(), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(
             heads[f"{feature}_uniform"], uniform[:, number], rtol=1e-6, atol=1e-6
+        )
+        apart = (values - by_text[:, :, number]).sem()
+        np.testing.assert_allclose(
+            heads[f"{feature}_difference_error"], apart, rtol=1e-5, atol=1e-6
         )
 
 
