@@ -51,18 +51,20 @@ def write_charts(study: Study, folder: Path, kind: str = "svg") -> list[Path]:
     return report.write_charts(study, SECTIONS, folder, kind)
 
 
-def n_choices(study: Study) -> int:
-    """How many charts there are, each choice of a menu being one."""
-    charts = [
-        figure.chart.to_dict()
-        for _, section in shown(study, SECTIONS)
-        for figure in section.figures(study)
-        if figure.chart is not None
-    ]
-    return sum(
+def n_pictures(study: Study) -> int:
+    """How many pictures there are: every choice of the menus of a chart, every shaded text."""
+    figures = [one for _, section in shown(study, SECTIONS) for one in section.figures(study)]
+    charts = [figure.chart.to_dict() for figure in figures if figure.chart is not None]
+    choices = [
         math.prod(len(one["bind"]["options"]) for one in chart.get("params", []) if "bind" in one)
         for chart in charts
-    )
+    ]
+    return sum(choices) + sum(len(part.pictures()) for one in figures for part in one.parts)
+
+
+def unfold(page: Any) -> None:
+    """Open the sections that are folded because nothing in them is beyond chance."""
+    page.evaluate("document.querySelectorAll('details.folded').forEach((one) => one.open = true)")
 
 
 def open_page(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]:

@@ -26,7 +26,7 @@ from tests.builders.pages import (
     facts,
     findings,
     findings_of,
-    n_choices,
+    n_pictures,
     open_page,
     render,
     sections,
@@ -838,7 +838,7 @@ def test_the_report_is_drawn_in_a_browser(
             color_scheme=scheme,
             viewport={"width": width, "height": 800},
         )
-        page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 8")
+        page.wait_for_function("document.querySelectorAll('section .chart svg.marks').length == 8")
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         assert page.locator("select").count() == 4
         drawn = page.locator("#dynamics_flow .chart svg.marks text")
@@ -877,6 +877,6 @@ def test_the_report_is_drawn_in_a_browser(
 def test_every_chart_is_exported(tmp_path: Path, tables: dict[str, Any]) -> None:
     study = study_of(tmp_path / "study", frames(**tables), tables.get("classes", TWO))
     paths = write_charts(study, tmp_path / "charts")
-    assert len({*paths}) == len(paths) == n_choices(study)
+    assert len({*paths}) == len(paths) == n_pictures(study)
     assert all(path.read_bytes().startswith(b"<svg") for path in paths)
     assert not any("NaN" in path.read_text() for path in paths)

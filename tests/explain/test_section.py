@@ -18,7 +18,7 @@ from attlas.explain.tokens import by_position, by_type
 from attlas.testing import tiny
 from attlas.views import charts
 from attlas.views.overlay import score_overlay
-from tests.builders.pages import findings, n_choices, open_page, write_charts
+from tests.builders.pages import findings, n_pictures, open_page, write_charts
 
 TEXTS = (
     "<b>good</b> film & a cat",
@@ -49,7 +49,7 @@ def test_the_report_tints_for_and_against_and_answers_clicks(
     page, wrong = open_page(
         browser, done.report(tmp_path / "report.html"), viewport={"width": 1200, "height": 800}
     )
-    page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 5")
+    page.wait_for_function("document.querySelectorAll('section .chart svg.marks').length == 5")
     assert not wrong
     assert [one.get_attribute("id") for one in page.locator("section").all()] == [
         "explanations",
@@ -80,7 +80,7 @@ def test_the_report_tints_for_and_against_and_answers_clicks(
 
 def test_pictures_of_everything(done: attlas.Study, tmp_path: Path) -> None:
     files = write_charts(done, tmp_path / "pictures", "svg")
-    assert len({*files}) == len(files) == n_choices(done) + len(TEXTS)
+    assert len({*files}) == len(files) == n_pictures(done)
     tinted = [path for path in files if "explained-texts" in path.name]
     assert len(tinted) == len(TEXTS)
     colours = set(re.findall(r'fill="rgb(\(.*?\))"', "".join(path.read_text() for path in tinted)))

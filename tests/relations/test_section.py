@@ -33,7 +33,7 @@ from tests.builders.pages import (
     Tags,
     findings,
     findings_of,
-    n_choices,
+    n_pictures,
     open_page,
     render,
     sections,
@@ -390,7 +390,7 @@ def test_the_report_is_drawn_in_a_browser(study: Study, tmp_path: Path, browser:
             color_scheme=scheme,
             viewport={"width": width, "height": 800},
         )
-        page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 8")
+        page.wait_for_function("document.querySelectorAll('section .chart svg.marks').length == 8")
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         string = drawn_texts()["relation_texts"]["string"][0]
         assert page.locator(".phrases p").evaluate("node => node.textContent") == string
@@ -423,7 +423,7 @@ def test_the_report_is_drawn_in_a_browser(study: Study, tmp_path: Path, browser:
 def test_every_chart_is_exported(study: Study, tmp_path: Path, kind: str) -> None:
     paths = write_charts(study, tmp_path, kind)
     signature = {"svg": b"<svg", "pdf": b"%PDF"}[kind]
-    assert len({*paths}) == len(paths) == n_choices(study) + 1  # and one picture of triples
+    assert len({*paths}) == len(paths) == n_pictures(study)
     assert all(path.read_bytes().startswith(signature) for path in paths)
 
 

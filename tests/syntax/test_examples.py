@@ -175,7 +175,7 @@ def test_the_report_draws_lines_between_words(hostile: Study, tmp_path: Path, br
     assert len(drawn) == 3
     assert all(one.title.startswith("obj, L0H3, dependent → head: ") for one in drawn)
     page, wrong = open_page(browser, hostile.report(tmp_path / "report.html"))
-    page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 1")
+    page.wait_for_function("document.querySelectorAll('section .chart svg.marks').length == 1")
     select = page.locator("#syntax [data-choose=example]")
     assert select.locator("option").all_inner_texts() == [
         re.sub(r"\s+", " ", one.title).strip() for one in drawn

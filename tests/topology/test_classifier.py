@@ -49,7 +49,7 @@ from attlas.topology.classifier import ITERATIONS, STRENGTHS, _path
 from attlas.topology.features import head_of
 from attlas.topology.heads import columns_of
 from tests.builders.models import shared
-from tests.builders.pages import findings, n_choices, open_page, write_charts
+from tests.builders.pages import findings, n_pictures, open_page, unfold, write_charts
 from tests.builders.studies import write_result
 from tests.builders.topology import data
 from tests.twins.topology import bootstrap_slowly, mcc_slowly, row_slowly
@@ -1594,6 +1594,7 @@ def test_the_report_is_drawn_offline(done: Any, tmp_path: Path, browser: Any) ->
         page.wait_for_function(
             "document.querySelectorAll('#topology .chart svg.marks').length == 3"
         )
+        unfold(page)
         assert page.locator("#topology svg .mark-symbol.role-mark path").count() >= 2 * 8
         shown = page.locator("#topology").inner_text()
         for name in (
@@ -1633,9 +1634,10 @@ def test_the_four_kinds_have_sections(bert: Model, tmp_path: Path, browser: Any)
         bert, TEXTS, ["betti", "digraph", "barcode", "templates"], out=tmp_path / "study"
     )
     page, wrong = open_page(browser, study.report(tmp_path / "report.html"))
-    page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 4")
+    page.wait_for_function("document.querySelectorAll('section .chart svg.marks').length == 4")
     for name in ("betti", "digraph", "barcode", "templates"):
         assert page.locator(f"#{name} svg .mark-symbol.role-mark path").count() == 12
+    unfold(page)
     page.select_option("#betti select", "b1@0.5")
     page.wait_for_timeout(200)
     assert wrong == []
@@ -1644,7 +1646,7 @@ def test_the_four_kinds_have_sections(bert: Model, tmp_path: Path, browser: Any)
 
 def test_every_chart_of_an_experiment_is_exported(done: Any, tmp_path: Path) -> None:
     paths = write_charts(done, tmp_path, "svg")
-    assert len({*paths}) == len(paths) == n_choices(done)
+    assert len({*paths}) == len(paths) == n_pictures(done)
     assert all(path.read_text().startswith("<svg") for path in paths)
     assert "control: random weights" in paths[0].read_text()
 

@@ -46,7 +46,9 @@ def test_reports_of_studies_with_little_in_them(tmp_path: Path, browser: Any) ->
         for _, part in sections(together)
         for figure in part.figures(together)
     )
-    page.wait_for_function(f"document.querySelectorAll('.chart svg.marks').length == {charts}")
+    page.wait_for_function(
+        f"document.querySelectorAll('section .chart svg.marks').length == {charts}"
+    )
     assert "could not be drawn" not in page.locator("body").inner_text()
     assert page.locator("[data-lines]").count() == 0
     assert wrong == []

@@ -21,7 +21,7 @@ from attlas.views.overlay import LETTERS, levels, overlay, pack
 from attlas.views.section import Figure, Section
 from attlas.views.tables import Column, text_table
 from attlas.views.terminal import print_table
-from tests.builders.pages import SECTIONS, Tags, n_choices, open_page, write_charts
+from tests.builders.pages import SECTIONS, Tags, n_pictures, open_page, write_charts
 
 HOSTILE = [
     "<script>alert('x')</script> & <b>bold</b> \"quoted\" 'single' </p>",
@@ -84,7 +84,7 @@ def test_the_report_is_drawn_offline(hostile: attlas.Study, tmp_path: Path, brow
             color_scheme=scheme,
             viewport={"width": width, "height": 800},
         )
-        page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 19")
+        page.wait_for_function("document.querySelectorAll('section .chart svg.marks').length == 19")
         assert (
             page.locator("#surface [data-chart]")
             .first.locator("svg .mark-symbol.role-mark path")
@@ -155,7 +155,7 @@ def test_uniform_attention_of_a_causal_text_is_not_one() -> None:
 def test_every_chart_is_exported(hostile: attlas.Study, tmp_path: Path, kind: str) -> None:
     paths = write_charts(hostile, tmp_path / "charts", kind)
     signature = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}[kind]
-    assert len({*paths}) == len(paths) == n_choices(hostile)
+    assert len({*paths}) == len(paths) == n_pictures(hostile)
     assert all(path.read_bytes().startswith(signature) for path in paths)
 
 
