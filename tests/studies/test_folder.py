@@ -403,3 +403,22 @@ def test_a_manifest_lists_every_file(tmp_path: Path) -> None:
         table["sha256"] == manifest["files"][f"tables/{name}.parquet"]
         for name, table in manifest["tables"].items()
     )
+
+
+def test_entries_that_a_killed_run_left_without_their_list_are_cleared(tmp_path: Path) -> None:
+    """Killed between the removal of the list and that of its folder, the next run clears it."""
+    states = States(tmp_path / "states")
+    (states.folder / "pass" / "states" / "shard").mkdir(parents=True)
+    inner = Folder(states.folder / "pass", "study")
+    (states.folder / "pass" / "manifest.json").write_text(
+        json.dumps(
+            {"attlas": 2, "kind": "study", "status": "complete", "identity": {}, "files": {}}
+        )
+    )
+    assert inner.path.is_dir()
+    states.clear()
+    assert not states.folder.exists()
+    (states.folder / "mine").mkdir(parents=True)
+    (states.folder / "mine" / "notes.txt").write_text("mine")
+    states.clear()
+    assert (states.folder / "mine" / "notes.txt").read_text() == "mine"

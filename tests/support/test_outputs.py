@@ -172,3 +172,17 @@ def test_the_command_line_refuses_before_anything_is_loaded(
     assert str(refusal.value).startswith(f"attlas: {message}")
     assert "\n" not in str(refusal.value)
     assert {path.read_text() for path in Path().glob("mine.*")} == {MINE}
+
+
+def test_pictures_that_an_interrupted_run_wrote_are_completed(
+    study: attlas.Study, tmp_path: Path
+) -> None:
+    from tests.builders.pages import write_charts
+
+    whole = write_charts(study, tmp_path / "all")
+    half = tmp_path / "half"
+    half.mkdir()
+    for path in whole[::2]:
+        (half / path.name).write_bytes(path.read_bytes())
+    assert [path.name for path in write_charts(study, half)] == [path.name for path in whole]
+    assert all((half / path.name).read_bytes() == path.read_bytes() for path in whole)

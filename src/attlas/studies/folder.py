@@ -287,6 +287,7 @@ class States:
             if not entry.is_symlink():
                 self.drop(entry.name)
                 clear(entry)
+                remove_if_empty(entry)  # a run killed before this left it without its list
         remove_if_empty(self.folder)
 
 

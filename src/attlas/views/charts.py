@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -507,9 +508,13 @@ def export(chart: alt.TopLevelMixin, path: Path, *, force: bool = False) -> Path
 def export_spec(spec: Mapping[str, Any], path: Path, *, force: bool = False) -> Path:
     """The same for the specification of a chart."""
     check_output(path, CHARTS, force)
-    content = {**spec, "config": {**spec.get("config", {}), **theme()}}
-    write_bytes(path, _drawn(content, path.suffix))
+    write_bytes(path, spec_bytes(spec, path.suffix))
     return path
+
+
+def spec_bytes(spec: Mapping[str, Any], suffix: str) -> bytes:
+    """The specification of a chart drawn in a format."""
+    return _drawn({**spec, "config": {**spec.get("config", {}), **theme()}}, suffix)
 
 
 def titled_choices(
@@ -561,13 +566,27 @@ class _InScript(json.JSONEncoder):
         return str(inline_json(o))
 
 
+def _renumbered(svg: str) -> str:
+    """A picture whose gradients and clips are counted from 0, so that it is the same every time.
+
+    >>> _renumbered('<a id="gradient_7"/><b fill="url(#gradient_7)"/><c id="clip9"/>')
+    '<a id="gradient_0"/><b fill="url(#gradient_0)"/><c id="clip1"/>'
+    """
+    numbers: dict[str, int] = {}
+
+    def number_of(match: re.Match[str]) -> str:
+        return f"{match[1]}{match[2]}{numbers.setdefault(match[0][len(match[1]) :], len(numbers))}"
+
+    return re.sub(r'(id="|url\(#)(gradient_|clip)\d+', number_of, svg)
+
+
 def _drawn(content: dict[str, Any], suffix: str) -> bytes:
     """A chart in a format; pictures without checking the whole of it again."""
     import vl_convert
 
     version = "_".join(alt.SCHEMA_VERSION.split(".")[:2])
     if suffix == ".svg":
-        return str(vl_convert.vegalite_to_svg(content, vl_version=version)).encode()
+        return _renumbered(str(vl_convert.vegalite_to_svg(content, vl_version=version))).encode()
     if suffix == ".pdf":
         return bytes(vl_convert.vegalite_to_pdf(content, vl_version=version))
     if suffix == ".png":

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import vl_convert
 
 from attlas.support.files import write_bytes
+from attlas.support.outputs import PICTURES
 from attlas.views.overlay import LEVELS, Overlay
 
 INK, FOR, AGAINST = (43, 95, 168), (0, 133, 98), (205, 84, 0)
@@ -124,16 +125,18 @@ def _pieces(text: str) -> list[str]:
 
 def write_picture(svg: str, path: Path, kind: str) -> list[Path]:
     """Write a picture as svg, png or pdf; other formats of charts (html, json) are left out."""
-    path = path.with_name(f"{path.name}.{kind}")
-    if kind == "svg":
-        write_bytes(path, svg.encode())
-    elif kind == "png":
-        write_bytes(path, vl_convert.svg_to_png(svg, scale=1.5))
-    elif kind == "pdf":
-        write_bytes(path, _pdf(svg))
-    else:
+    if f".{kind}" not in PICTURES:
         return []
+    path = path.with_name(f"{path.name}.{kind}")
+    write_bytes(path, picture_bytes(svg, kind))
     return [path]
+
+
+def picture_bytes(svg: str, kind: str) -> bytes:
+    """A picture in a format."""
+    if kind == "png":
+        return bytes(vl_convert.svg_to_png(svg, scale=1.5))
+    return _pdf(svg) if kind == "pdf" else svg.encode()
 
 
 def _pdf(svg: str) -> bytes:

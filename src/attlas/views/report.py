@@ -12,7 +12,7 @@ import altair as alt
 import vl_convert
 from markupsafe import Markup
 
-from attlas.support.files import write_errors
+from attlas.support.files import write_bytes, write_errors
 from attlas.support.fingerprint import versions
 from attlas.support.options import checked
 from attlas.support.outputs import CHARTS, FORMAT, PICTURES, check_output
@@ -32,7 +32,7 @@ from attlas.views.findings import (
 )
 from attlas.views.page import inline_json, templates
 from attlas.views.parts import Drawing
-from attlas.views.picture import write_picture
+from attlas.views.picture import picture_bytes
 from attlas.views.section import Figure, Section, Tables, shown
 
 GRID = "heads"  # the name of a figure with a grid of all heads
@@ -167,10 +167,10 @@ def write_charts(
     """Write every chart and every other picture of the report as a file of its own.
 
     A chart with a menu is one file for each choice, and each names what it shows. If one of the
-    files already exists, none is written, unless with `force`.
+    files already exists with other content, none is written, unless with `force`.
     """
     checked("format", kind, str, FORMAT)
-    contents: dict[Path, Any] = {}
+    contents: dict[Path, str | Mapping[str, Any]] = {}
     for name, section in shown(study, sections):
         about = _about(source(study, section))
         for figure in section.figures(study):
@@ -184,16 +184,28 @@ def write_charts(
             pictures = (picture for part in figure.parts for picture in part.pictures())
             for at, picture in enumerate(pictures if f".{kind}" in PICTURES else ()):
                 contents[path.with_name(f"{path.name}-{at}.{kind}")] = picture
-    for path in contents:
+    missing = [path for path in contents if force or not _is_written(path, contents[path])]
+    for path in missing:
         check_output(path, CHARTS, force)
     with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    for path, content in contents.items():
-        if isinstance(content, str):
-            write_picture(content, path.with_suffix(""), kind)
-        else:
-            charts.export_spec(content, path, force=force)
+    for path in missing:
+        write_bytes(path, _picture(contents[path], path.suffix))
     return list(contents)
+
+
+def _is_written(path: Path, content: str | Mapping[str, Any]) -> bool:
+    """Whether a picture is there already, as an interrupted run leaves it."""
+    if not path.is_file() or path.is_symlink():
+        return False
+    return path.read_bytes() == _picture(content, path.suffix)
+
+
+def _picture(content: str | Mapping[str, Any], suffix: str) -> bytes:
+    """A picture, or the specification of a chart, in a format."""
+    if isinstance(content, str):
+        return picture_bytes(content, suffix[1:])
+    return charts.spec_bytes(content, suffix)
 
 
 def _about(tables: Tables) -> list[str]:
