@@ -27,8 +27,8 @@ def parse_names(wanted: str) -> list[tuple[str, dict[str, Any]]]:
     [('surface', {}), ('topk', {'k': 5, 'keep': 'words'}), ('importance', {'ablation': 2})]
     """
     out: list[tuple[str, dict[str, Any]]] = []
-    start = 0
-    while start < len(wanted.strip().rstrip(",")):
+    start, end = 0, len(wanted.strip().rstrip(","))
+    while start < end:
         match = _NAME.match(wanted, start)
         if match is None:
             raise MeasureError(
