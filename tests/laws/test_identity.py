@@ -34,7 +34,7 @@ HOW = {
     "workers",
     "fresh",
     "progress",
-    "say",
+    "log",
     "keep_states",
     "cache",
     "text",

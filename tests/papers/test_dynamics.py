@@ -154,7 +154,7 @@ def check_differences(root: Path, folder: Path) -> None:
     other = folder.with_name("other-data")
     shutil.copytree(root, other)
     packed(other / "sst" / "dev_binary.tsv.gz", ["1\tp0 n0", "0\tg0 n1"])
-    options = {"parts": ["differences"], "workers": 1, "progress": False, "say": messages.append}
+    options = {"parts": ["differences"], "workers": 1, "progress": False, "log": messages.append}
     done = reproduce(other, folder, seeds=1, **options)
     assert "points over 20 cells" in done.markdown()  # of news2 alone
     assert {"news2", "synthetic"} <= done.parts.keys()

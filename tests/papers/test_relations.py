@@ -126,10 +126,8 @@ def test_all_parts_run_and_are_found_again(
         return path
 
     monkeypatch.setattr("attlas.views.report.charts.export", draw)
-    monkeypatch.setattr(
-        "attlas.views.report.write_picture",
-        lambda picture, path, kind: [draw(picture, path.with_name(f"{path.name}.{kind}"))],
-    )
+    monkeypatch.setattr("attlas.views.report._picture", lambda content, suffix: b"")
+    monkeypatch.setattr("attlas.views.report.write_bytes", lambda path, data: draw(data, path))
     model = tiny("bert")
     messages: list[str] = []
     done = reproduce(
@@ -191,7 +189,7 @@ def check_other_data(data_root: Path, tmp_path: Path, model: Model) -> None:
     with gzip.open(other / "trex95" / "dev.jsonl.gz", "rt") as file:
         rows = [json.loads(line) for line in file]
     write(other / "trex95" / "dev.jsonl.gz", rows[:-1])
-    options = {"model": model, "workers": 1, "progress": False, "say": messages.append}
+    options = {"model": model, "workers": 1, "progress": False, "log": messages.append}
     done = reproduce(other, tmp_path / "out", parts=("fewrel",), **options)
     assert set(done.parts) == {"fewrel", "semeval"}
     assert [line.partition(" of an earlier run")[0] for line in messages if "excluded" in line] == [

@@ -172,7 +172,7 @@ def test_installed_its_verb_measure_and_section_are_there(installed: Path, tmp_p
         "out",
         cwd=tmp_path,
     )
-    assert "attends most to other occurrences of a token" in again.stdout
+    assert "attends to other occurrences of a token: " in again.stdout
     studied = command(
         installed,
         "study",
