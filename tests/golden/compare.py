@@ -231,7 +231,7 @@ def json_differences(where: str, found: Any, expected: Any) -> Iterator[str]:
         if path in ours:
             equal = (
                 _sentence(ours[path], value)
-                if path.startswith(".findings")
+                if path.startswith((".findings", ".warnings")) and isinstance(value, str)
                 else close(ours[path], value, max(LEAST, rms.get(_pattern(path), 0.0)))
             )
             if not equal:
