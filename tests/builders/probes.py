@@ -53,7 +53,7 @@ RATES = torch.tensor([1.0, 0.5, 0.23, 0.11])
 
 
 def rigged(looks: Sequence[int | str] = LOOKS) -> Model:
-    """A model of one layer whose heads look where they are told: at a fixed offset, or at a word.
+    """A model of one layer whose heads attend to a fixed target: an offset, or a word.
 
     Positions are points on four circles, which a query turns by its offset; every word has a mark
     of the same size, so that all lie on one sphere.

@@ -71,7 +71,7 @@ def smoothed(row, smoothing):
 
 
 def slowly(layers, smoothing=0.0):
-    """Between all heads of all layers, and of each from even attention over what it sees; and the
+    """Between all heads of all layers, and of each from uniform attention; and the
     rows of each head."""
     heads, even = [], []  # head of all layers: all rows of all texts
     for layer in layers:
@@ -149,7 +149,7 @@ def test_divergences_of_any_layer_are_their_twin_and_their_root_is_a_distance(dr
 @given(strategies.generators)
 @settings(max_examples=20, deadline=None)
 def test_layers_of_several_reaches_and_heads_that_are_the_same(random):
-    """A narrow band beside a wide one of the same batch, and the very same heads again in another
+    """A narrow band and a wide one of the same batch, and the very same heads again in another
     layer."""
     n, places = 9, np.array([[2], [5]])
     batch = strategies.make_batch(random, 2, n)

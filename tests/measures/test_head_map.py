@@ -224,16 +224,16 @@ def test_a_map_has_behaviours_where_surface_and_entropy_stand_beside_it(tmp_path
     for number, asked in enumerate(
         ("head_distance,surface,entropy", "entropy,surface,head_distance")
     ):
-        beside = attlas.study(model, list(TEXTS), asked, tmp_path / str(number))
-        expected = behaviours(beside.table("surface"), beside.table("entropy"))
-        assert beside.table("head_map")["behaviour"].tolist() == expected
+        other = attlas.study(model, list(TEXTS), asked, tmp_path / str(number))
+        expected = behaviours(other.table("surface"), other.table("entropy"))
+        assert other.table("head_map")["behaviour"].tolist() == expected
         assert set(expected) - {"other"}
         pd.testing.assert_frame_equal(
-            beside.table("head_map").drop(columns="behaviour"), drawn.drop(columns="behaviour")
+            other.table("head_map").drop(columns="behaviour"), drawn.drop(columns="behaviour")
         )
         atlas = beside.atlas()
         assert len(atlas) == 12
-        assert atlas["entropy"].equals(beside.table("entropy")["entropy"])
+        assert atlas["entropy"].equals(other.table("entropy")["entropy"])
     surface = attlas.study(model, list(TEXTS), "surface,head_distance", tmp_path / "surface")
     assert surface.table("head_map")["behaviour"].tolist() == behaviours(surface.table("surface"))
     measure = HeadDistance()
