@@ -231,7 +231,7 @@ def test_a_map_has_behaviours_where_surface_and_entropy_stand_beside_it(tmp_path
         pd.testing.assert_frame_equal(
             other.table("head_map").drop(columns="behaviour"), drawn.drop(columns="behaviour")
         )
-        atlas = beside.atlas()
+        atlas = other.atlas()
         assert len(atlas) == 12
         assert atlas["entropy"].equals(other.table("entropy")["entropy"])
     surface = attlas.study(model, list(TEXTS), "surface,head_distance", tmp_path / "surface")
