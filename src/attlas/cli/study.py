@@ -63,8 +63,8 @@ class StudyCommand:
     """
 
     data: str = given(
-        "File (.csv, .tsv, .jsonl, .parquet or .txt, also .gz), folder of .txt files, hub:NAME, "
-        "or embedded:NAME (all, messages, ...)."
+        "File (.csv, .tsv, .jsonl, .parquet, .conllu or .txt, also .gz), folder of .txt files, "
+        "hub:NAME, synthetic:..., or embedded:NAME (all, acceptability, messages, reviews, ...)."
     )
     model: str | None = given(MODEL_HELP, None)
     measures: str = option(
@@ -86,12 +86,12 @@ class StudyCommand:
     global_tokens: str | None = option(None, GLOBAL_HELP)
     long: str = option(
         "truncate",
-        "Texts beyond the model's maximum length: truncate and count them, or stop.",
+        "Texts beyond the model's maximum length: truncate and count them, or stop (error).",
         choices=("truncate", "error"),
     )
     bad: str = option(
         "quarantine",
-        "Invalid rows: skip and log them, or stop.",
+        "Invalid rows: skip them and log why (quarantine), or stop (error).",
         choices=("quarantine", "error"),
     )
     fresh: bool = option(False, FRESH_HELP)

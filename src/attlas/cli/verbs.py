@@ -78,7 +78,7 @@ def _out_of(experiment: type[Experiment]) -> inspect.Parameter:
         return _parameter("out", Annotated[Path, required], inspect.Parameter.empty)
     named = {one.name: one.name.upper() for one in fields(experiment)}
     folder = experiment.default_out.format(**{**named, "name": experiment.name})
-    help = f"Folder for tables and report (default: {folder})."
+    help = f"Folder for the results (default: {folder})."
     option = typer.Option("--out", help=help, show_default=False)
     return _parameter("out", Annotated[Path | None, option], None)
 

@@ -22,8 +22,8 @@ from attlas.support.options import (
 class Coreference(Experiment):
     """Which head finds the antecedents of mentions?
 
-    The head that finds antecedents best is chosen on some documents and scored on others, next to
-    the nearest mention, the same head word, rules, and random weights (Clark et al. 2019).
+    The head that finds antecedents best is chosen on some documents and scored on others, compared
+    with the nearest mention, the same head word, rules, and random weights (Clark et al. 2019).
     """
 
     name: ClassVar[str] = "coreference"

@@ -1,4 +1,4 @@
-"""How does attention become interpretable, in small classifiers trained from scratch?"""
+"""How do the attention and polarity scores of words evolve during training?"""
 
 import lazy_loader
 

@@ -53,7 +53,7 @@ SETTINGS = (  # the options of a classifier that `by_encoder` may set
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Dynamics(Experiment):
-    """How does attention become interpretable?
+    """How do the attention and polarity scores of words evolve during training?
 
     Trains attention classifiers from scratch over a grid of scales, encoders and kinds of
     attention, in parallel. Reports accuracy, the polarity and attention score of each word, the
@@ -129,7 +129,10 @@ class Dynamics(Experiment):
         0.01, "L2 penalty on encoders and on additive attention.", at_least=0, below=math.inf
     )
     vw_penalty: float = option(
-        0.0, "Penalty on |V.W|, which keeps the classes' scores close.", at_least=0, below=math.inf
+        0.0,
+        "Penalty on |V·W| of the attention vector V and the classifier's weights W.",
+        at_least=0,
+        below=math.inf,
     )
     optimizer: str = option("adagrad", "Optimizer.", choices=tuple(OPTIMIZERS))
     learning_rate: float | None = option(
@@ -150,8 +153,8 @@ class Dynamics(Experiment):
     )
     rule: str = option(
         "code",
-        "Which words are polarity tokens: code includes words of one class only, paper excludes "
-        "them, balanced is for classes of unequal size.",
+        "Polarity tokens: code, as in the code of Sun and Lu 2020 (words of one class only count); "
+        "paper, as in their text (they do not); balanced, for classes of unequal size.",
         choices=RULES,
     )
     by_encoder: tuple[str, ...] | None = option(

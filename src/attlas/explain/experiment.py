@@ -63,13 +63,14 @@ class Explain(Experiment):
     checks: ClassVar[str] = "work:check"
 
     data: TextsLike = given(
-        "Texts, as for attlas study; rationales of ERASER and HateXplain are used."
+        "Texts, as for attlas study; human rationales (ERASER, HateXplain) are used if present."
     )
     model: ModelLike | None = given(
         "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
     )
     importance: Any = given(
-        "Study with the measure importance, to weight heads by (default: measure it).",
+        "Result folder of a study with the measure importance, which weights the heads "
+        "(default: it is measured).",
         None,
         of=FILE,
         opened_by="importance:importance_grid",
@@ -96,16 +97,19 @@ class Explain(Experiment):
     )
     baseline: str = option(
         "padding",
-        "What replaces each word in the baseline.",
+        "Baseline input: every word replaced by padding, the mask token, zeros or the mean.",
         choices=("padding", "mask", "zero", "mean"),
     )
     at: str = option(
         "embeddings",
-        "Take gradients with respect to the first layer's input, or to word vectors.",
+        "Gradients with respect to the first layer's input (embeddings) or to word vectors alone.",
         choices=("embeddings", "words"),
     )
     tolerance: float = option(
-        0.01, "Gap at which integrated gradients stop: 0.01 is 1%.", above=0, below=math.inf
+        0.01,
+        "Completeness gap and estimated error at which integrated gradients stop.",
+        above=0,
+        below=math.inf,
     )
     max_evaluations: int = option(
         500,

@@ -57,8 +57,7 @@ class Finetune(Experiment):
     )
     epochs: int | None = option(
         None,
-        f"Maximum number of epochs (default: {EPOCHS}, or more if that is fewer than {MIN_STEPS} "
-        "steps).",
+        f"Maximum number of epochs (default: {EPOCHS}, or as many as give {MIN_STEPS} steps).",
         at_least=1,
         at_most=10_000,
     )
@@ -73,8 +72,8 @@ class Finetune(Experiment):
     )
     patience: int | None = option(
         None,
-        f"Stop after this many epochs without improvement (default: {PATIENCE}; never early if the "
-        f"default number of epochs is above {EPOCHS}).",
+        f"Stop after this many epochs without improvement (default: {PATIENCE}; no early "
+        f"stopping where more than {EPOCHS} epochs are the default).",
         at_least=1,
         at_most=10_000,
     )

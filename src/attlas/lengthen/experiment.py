@@ -36,7 +36,7 @@ class Lengthen(Experiment):
     )
     skip: int = option(
         0,
-        "Number of initial positions that are not repeated (1: that of [CLS]).",
+        "Number of leading position embeddings that are not repeated (1: that of [CLS]).",
         at_least=0,
         at_most=1_000,
     )

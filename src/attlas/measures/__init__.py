@@ -35,7 +35,7 @@ SUBJECT = Subject(
         "head_distance": ("head_distance:HeadDistance", "Which heads attend to the same tokens?"),
         "special_gradient": (
             "special_gradient:SpecialGradient",
-            "Would the loss change if attention to [SEP], [CLS], punctuation or other tokens did?",
+            "How sensitive is the loss to attention to [SEP], [CLS], punctuation and other tokens?",
         ),
         "importance": ("importance:Importance", "Which heads matter for the model's predictions?"),
     },

@@ -1,4 +1,4 @@
-"""Would the loss change if attention to [SEP], [CLS], punctuation or other tokens did?"""
+"""How sensitive is the loss to attention to [SEP], [CLS], punctuation and other tokens?"""
 
 from __future__ import annotations
 

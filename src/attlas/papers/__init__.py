@@ -24,7 +24,7 @@ class Paper:
 
 PAPERS = {
     "betti": Paper(
-        "Betti numbers of attention graphs: Table 1 and Figure 1.",
+        "Kushnareva et al. 2022, Betti numbers of attention graphs: Table 1 and Figure 1.",
         "about an hour",
         "cola, imdb and sms_spam",
         "models, features and results",
@@ -33,7 +33,7 @@ PAPERS = {
         kind="task",
     ),
     "longformer": Paper(
-        "Interpreting Longformer: accuracy, Figures 4 to 11, and Tables 1 to 4 with chance.",
+        "Hou 2022, Longformer: accuracy, Figures 4 to 11, and Tables 1 to 4 with chance.",
         "about three hours",
         "arxiv_long, mock_notes and sst",
         "models, studies and pictures",
@@ -42,7 +42,7 @@ PAPERS = {
         kind="task",
     ),
     "bert": Paper(
-        "What does BERT look at: Figures 2 to 6 and Tables 1 to 3, with random weights.",
+        "Clark et al. 2019, BERT: Figures 2 to 6 and Tables 1 to 3, with random weights.",
         "about an hour",
         "ud_ewt, ud_gum, litbank, gap and glove50",
         "studies, tables and pictures",
@@ -50,7 +50,7 @@ PAPERS = {
         ("figures", "syntax", "coreference", "tree"),
     ),
     "relations": Paper(
-        "Attention understands semantic relations: tables and figures, controls, and other data.",
+        "Chizhikova et al. 2022, semantic relations: tables, figures, controls, and other data.",
         "about half an hour",
         "trex95, redocred, fewrel and semeval2010_task8",
         "extractors, tables and pictures",
@@ -58,7 +58,7 @@ PAPERS = {
         ("trex", "published", "redocred", "fewrel", "semeval"),
     ),
     "dynamics": Paper(
-        "Understanding attention for text classification: Table 2 and Figures 2 to 5, with "
+        "Sun and Lu 2020, attention for text classification: Table 2 and Figures 2 to 5, with "
         "controls.",
         "about an hour and a half",
         "sst, imdb, newsgroups5 and glove50",

@@ -105,7 +105,7 @@ def fit(
     models, states = (model, model.randomized(setup.seed)), experiment.interpret
     first = read_part(work, train, setup, models, states=states)
     second = read_part(work, dev, setup, models, 1, first.vocabulary, states=states)
-    work.log(f"Relations 2/{steps}: fitting readers of {len(first.features)} kinds of features")
+    work.log(f"Relations 2/{steps}: fitting classifiers on {len(first.features)} kinds of features")
     fits = fit_all(work, first, second)
     own = fits.readers[ATTENTION]
     work.log(f"Relations 3/{steps}: extracting triples from plain text")

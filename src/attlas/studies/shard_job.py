@@ -133,7 +133,8 @@ class ShardJob:
         quarantine += [excluded_row(text.index, text.text) for text in self.empty]
         counts = pass_counts(self.shard.n_rows, self.kept, len(quarantine))
         texts = {text.index: text.text for text in self.kept}
-        for name, report in self.reports.items():
+        known = ((one.name, self.reports.get(one.name)) for one in self.measures)
+        for name, report in ((name, report) for name, report in known if report is not None):
             counts |= {what: report.counts[what] for what in sorted(report.counts)}
             quarantine += [
                 {

@@ -35,7 +35,8 @@ def check_output(path: str | Path, endings: Sequence[str], force: bool = False) 
         raise StudyError(f"{path} {ending}; name a file that ends in {' or '.join(endings)}")
     if os.path.lexists(path) and not force and not is_our_page(path):
         raise StudyError(
-            f"{path} already exists; choose another name, or overwrite it with --force (force=True)"
+            f"{path} already exists; choose another name, or overwrite it with --force "
+            "(in Python, force=True)"
         )
     return path
 

@@ -23,7 +23,7 @@ class Syntax(Experiment):
     """Which head finds which dependency relation?
 
     For every relation, the head that finds it best is chosen on one treebank and scored on another,
-    next to the best fixed offset and the same model with random weights (Clark et al. 2019).
+    compared with the best fixed offset and the same model with random weights (Clark et al. 2019).
     """
 
     name: ClassVar[str] = "syntax"

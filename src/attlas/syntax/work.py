@@ -32,7 +32,7 @@ def run(
     work.log("Syntax 2/3: the same with random weights")
     random = model.randomized(syntax.seed)
     control = [work.study(random, texts, [measure]) for texts in (train, test)]
-    work.log("Syntax 3/3: the published convention, and examples")
+    work.log("Syntax 3/3: scoring by the published convention, choosing examples")
     theirs = work.study(model, test, [published])
 
     def scored(on: Study, by: Study, measure: ArcCounts) -> pd.DataFrame:

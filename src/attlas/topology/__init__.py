@@ -20,8 +20,8 @@ SUBJECT = Subject(
         ),
         "barcode": (
             "barcode:BarcodeMeasure",
-            "At which distances do the components of each head's attention graph merge, and its "
-            "holes appear and vanish?",
+            "At which distances do components of each head's attention graph merge, and holes "
+            "appear and disappear?",
         ),
         "templates": (
             "templates:Templates",

@@ -26,6 +26,7 @@ from attlas.views.numbers import decimal, estimate, finding, head_name
 from attlas.views.tables import Column
 
 MOST = 3  # findings of a section
+SIDES = {"above": "are above", "below": "are below", "either": "differ from"}  # of a control
 
 
 @dataclass(frozen=True)
@@ -182,22 +183,30 @@ class Finding:
     @property
     def sentence(self) -> str:
         """The finding in words: effect, interval, control and number of cases."""
+        return f"{self.claim.words}: {self.numbers}"
+
+    @property
+    def numbers(self) -> str:
+        """What follows the claim: effect, interval, control, cases, and for how many it holds."""
         claim, (signals, members) = self.claim, self.alike
         effect = f"{claim.what} {estimate(claim.value, *self.ends)}".strip()
         unit = f" {claim.unit}" if claim.unit else ""
         control = f"{claim.control_name} {decimal(claim.control)}"
         cases = claim.texts if claim.n is None else claim.n
-        out = finding(claim.words, effect + unit, control, *claim.also, n=cases)
-        if self.is_general:
-            return f"{out} All other {claim.members} do so too."
-        if signals > 1:
-            return f"{out} {signals - 1} of the {members - 1} other {claim.members} do so too."
-        return out
+        out = finding("", effect + unit, control, *claim.also, n=cases)
+        if signals < 2:
+            return out
+        some = f"All {members:,}" if self.is_general else f"{signals:,} of {members:,}"
+        return f"{out} {some} {claim.members} {SIDES[claim.direction]} {claim.control_name}."
 
     @property
-    def rank(self) -> tuple[int, float]:
-        """Signals first, then the largest share of the headroom."""
-        return self.judged.rank
+    def rank(self) -> tuple[int, bool, float]:
+        """Signals first, then the largest share of the headroom.
+
+        What holds for every head, or every classifier, says little about any and comes last.
+        """
+        verdict, share = self.judged.rank
+        return verdict, self.is_general, share
 
     @property
     def is_general(self) -> bool:

@@ -3,43 +3,64 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from attlas.views.claims import Finding
 from attlas.views.numbers import number
 
-WIDTH, HEIGHT, EDGE = 220, 34, 12
+WIDTH, HEIGHT, EDGE = 230, 42, 8
+MIDDLE = 16  # the height of the axis
+ENDS = 8  # the baseline of the numbers at its ends
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """From the smallest possible value to the largest; where there is none, of what is drawn."""
+
+    first: float
+    last: float
+
+    @classmethod
+    def of(cls, finding: Finding) -> _Scale:
+        claim = finding.claim
+        known = (claim.value, *finding.ends, claim.control)
+        drawn = [one for one in known if math.isfinite(one)]
+        first, last = claim.bounds
+        first = first if math.isfinite(first) else min(drawn)
+        return cls(first, last if math.isfinite(last) else max(drawn))
+
+    def share(self, value: float) -> float:
+        size = (self.last - self.first) or 1.0
+        return min(1.0, max(0.0, (value - self.first) / size))
+
+    def x(self, value: float) -> str:
+        return f"{EDGE + self.share(value) * (WIDTH - 2 * EDGE):.1f}"
 
 
 def dot_svg(finding: Finding) -> Markup:
-    """The value of a finding on a scale from its smallest to its largest possible value.
-
-    Where there is none, the scale ends a little beyond what is drawn.
-    """
-    claim, (low, high) = finding.claim, finding.ends
-    drawn = [end for end in (claim.value, low, high, claim.control) if math.isfinite(end)]
-    first, last = claim.bounds
-    first = first if math.isfinite(first) else min(drawn)
-    last = last if math.isfinite(last) else max(drawn)
-    size = (last - first) or 1.0
-
-    def x(value: float) -> str:
-        share = min(1.0, max(0.0, (value - first) / size))
-        return f"{EDGE + share * (WIDTH - 2 * EDGE):.1f}"
-
-    middle = 12
-    label = f"{number(claim.value)}, {claim.control_name} {number(claim.control)}"
+    """The value of a finding on the scale of its possible values; its control is named below."""
+    claim, (low, high), scale = finding.claim, finding.ends, _Scale.of(finding)
+    control, first, last = (scale.x(one) for one in (claim.control, scale.first, scale.last))
+    at = scale.share(claim.control)
+    anchor = "start" if at < 0.3 else "end" if at > 0.7 else "middle"
+    name = Markup("{} {}").format(claim.control_name, number(claim.control))
     parts = [
-        f'<line class="axis" x1="{x(first)}" x2="{x(last)}" y1="{middle}" y2="{middle}"/>',
-        f'<line class="control" x1="{x(claim.control)}" x2="{x(claim.control)}" '
-        f'y1="{middle - 8}" y2="{middle + 8}"/>',
-        f'<line class="interval" x1="{x(low)}" x2="{x(high)}" y1="{middle}" y2="{middle}"/>',
-        f'<circle class="value" cx="{x(claim.value)}" cy="{middle}" r="4.5"/>',
-        f'<text x="{x(first)}" y="{HEIGHT - 2}">{number(first)}</text>',
-        f'<text x="{x(last)}" y="{HEIGHT - 2}" text-anchor="end">{number(last)}</text>',
+        f'<line class="axis" x1="{first}" x2="{last}" y1="{MIDDLE}" y2="{MIDDLE}"/>',
+        f'<line class="control" x1="{control}" x2="{control}" '
+        f'y1="{MIDDLE - 7}" y2="{MIDDLE + 7}"/>',
+        f'<line class="interval" x1="{scale.x(low)}" x2="{scale.x(high)}" '
+        f'y1="{MIDDLE}" y2="{MIDDLE}"/>',
+        f'<circle class="value" cx="{scale.x(claim.value)}" cy="{MIDDLE}" r="4.5"/>',
+        f'<text class="end" x="{first}" y="{ENDS}">{number(scale.first)}</text>',
+        f'<text class="end" x="{last}" y="{ENDS}" text-anchor="end">{number(scale.last)}</text>',
+        Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(
+            control, HEIGHT - 5, anchor, name
+        ),
     ]
+    label = Markup("{}, {}").format(number(claim.value), name)
     return Markup(
         '<svg class="dots" role="img" viewBox="0 0 {} {}" width="{}" height="{}">'
         "<title>{}</title>{}</svg>"
-    ).format(WIDTH, HEIGHT, WIDTH, HEIGHT, label, Markup("".join(parts)))
+    ).format(WIDTH, HEIGHT, WIDTH, HEIGHT, label, Markup("").join(map(Markup, parts)))

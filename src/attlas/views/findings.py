@@ -33,22 +33,22 @@ def beyond_chance(found: Sequence[Finding]) -> list[Finding]:
 
 
 def opening(found: Iterable[Finding], most: int = 5) -> list[Finding]:
-    """The findings that open a report: the best of each section.
-
-    What holds for every head, or every classifier, says little about any and comes last.
-    """
+    """The findings that open a report: the best of each section."""
     by_section: dict[str, Finding] = {}
-    for one in sorted(found, key=lambda one: (one.rank[0], one.is_general, one.rank)):
+    for one in sorted(found, key=lambda one: one.rank):
         by_section.setdefault(one.section, one)
     return list(by_section.values())[:most]
 
 
-def nothing_found(study: Tables, sections: Mapping[str, Section]) -> list[str]:
-    """The titles of the sections whose comparisons all come to nothing."""
+def nothing_found(study: Tables, sections: Mapping[str, Section]) -> list[tuple[str, Finding]]:
+    """The titles of the sections whose comparisons all come to nothing, each with the closest."""
+    every = [
+        (one.title, section_findings(study, name, one)) for name, one in shown(study, sections)
+    ]
     return [
-        section.title
-        for name, section in shown(study, sections)
-        if section_verdict(section_findings(study, name, section)) == "nothing beyond chance"
+        (title, found[0])
+        for title, found in every
+        if section_verdict(found) == "nothing beyond chance"
     ]
 
 
@@ -71,13 +71,13 @@ def few_texts(used: Mapping[str, Mapping[str, float]]) -> list[str]:
     """A warning that names every part with fewer than 30 texts for a purpose.
 
     >>> few_texts({"Syntax": {"choose on": 40, "score on": 12}, "Trees": {"score on": 99}})
-    ['Fewer than 30 texts, so that differences are weak evidence at best: Syntax (12 to score on).']
+    ['With fewer than 30 texts no difference counts as a signal: Syntax (12 texts to score on).']
     """
     few = []
     for title, purposes in used.items():
-        small = [f"{int(n):,} to {what}" for what, n in purposes.items() if n < ENOUGH]
+        small = [f"{int(n):,} texts to {what}" for what, n in purposes.items() if n < ENOUGH]
         few += [f"{title} ({', '.join(small)})"] if small else []
-    words = f"Fewer than {ENOUGH} texts, so that differences are weak evidence at best"
+    words = f"With fewer than {ENOUGH} texts no difference counts as a signal"
     return [f"{words}: {', '.join(few)}."] if few else []
 
 

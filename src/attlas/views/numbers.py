@@ -57,7 +57,7 @@ def finding(claim: str, effect: str = "", *controls: str, n: float | None = None
     """
     parts = ", ".join(filter(None, (effect, *controls)))
     cases = "" if n is None or n != n else f" (n = {int(n):,})"
-    return f"{claim}{': ' if parts else ''}{parts}{cases}."
+    return f"{claim}{': ' if claim and parts else ''}{parts}{cases}."
 
 
 def head_name(row: Mapping[Any, Any]) -> str:

@@ -71,7 +71,7 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
     ]
     page, found = templates().get_template("report.html"), findings(study, sections)
     return page.render(
-        grid=opening_grid(opening(found), parts),
+        grid=opening_grid(opening(found), parts, specs),
         title=report_title(together),
         facts=facts(study, sections),
         warnings=warnings(study, sections),
@@ -90,16 +90,24 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
 
 
 def opening_grid(
-    found: Sequence[Finding], parts: Sequence[dict[str, Any]]
+    found: Sequence[Finding], parts: Sequence[dict[str, Any]], specs: list[dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """The grid of heads of the section with the strongest finding that has one."""
+    """The grid of heads of the section with the strongest finding that has one, without its dots.
+
+    Its chart is added to `specs`.
+    """
     grids = {
-        part["name"]: {**figure, "title": part["title"], "section": part["name"]}
+        part["name"]: (part, figure)
         for part in parts
         for figure in part["figures"]
         if figure["name"] == GRID
     }
-    return next((grids[one.section] for one in found if one.section in grids), None)
+    first = next((grids[one.section] for one in found if one.section in grids), None)
+    if first is None:
+        return None
+    part, figure = first
+    specs.append(charts.grid_alone(specs[figure["chart"]]))
+    return {"title": part["title"], "section": part["name"], "chart": len(specs) - 1}
 
 
 def _section_words(study: Tables, name: str, section: Section) -> dict[str, Any]:

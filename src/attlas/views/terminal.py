@@ -42,14 +42,14 @@ def print_tables(study: Tables, sections: Mapping[str, Section]) -> None:
 def print_findings(study: Tables, sections: Mapping[str, Section]) -> None:
     """Print warnings, then findings with their verdicts, then the notes of sections."""
     for line in warnings(study, sections):
-        print(f"! {line}")
+        print(f"Warning: {line}")
     for one in findings(study, sections):
-        print(f"{'+' if one.verdict == 'signal' else '~'} {one.sentence} ({one.verdict})")
-    if nothing := nothing_found(study, sections):
-        print(f"- Nothing beyond chance: {', '.join(nothing)}.")
+        print(f"{one.verdict.capitalize()}: {one.sentence}")
+    for title, closest in nothing_found(study, sections):
+        print(f"{title}: nothing beyond the control. Closest: {closest.sentence}")
     for _, section in shown(study, sections):
         for line in section.notes(study):
-            print(f"- {line}")
+            print(f"Note: {line}")
     print()
 
 
@@ -98,8 +98,8 @@ def print_look(
     heads = "mean over heads" if head is None else f"head {head}"
     weighted = ", heads weighted by importance" if scaled else ""
     console.print(
-        f"\nAttention received ({layers}, {heads}{weighted}) and uniform attention; "
-        "tokens at or below it have no tint"
+        f"\nAttention received by each token ({layers}, {heads}{weighted}); "
+        "only tokens above uniform attention are shaded"
     )
     rows = tuple(
         (

@@ -95,7 +95,7 @@ def _as_published(published: pd.DataFrame, left: str) -> tuple[str, ...]:
         return ()
     row = published.loc[left]
     value, chance = decimal(row["value"]), decimal(row["chance"])
-    return (f"as published (masked tokens count as 0) {value}, where chance gives {chance}",)
+    return (f"as published (masked tokens count as 0) {value} with chance {chance}",)
 
 
 def faithfulness_claims(study: Tables) -> list[Claim]:
@@ -105,11 +105,13 @@ def faithfulness_claims(study: Tables) -> list[Claim]:
     rows = rows[rows["how"] == table["how"].iloc[0]] if len(table) else rows
     return [
         Claim.of_row(
-            f"Removing the top tokens by {named(row['method'])} changes the prediction",
+            f"Removing the tokens that rank highest by {named(row['method'])} "
+            "lowers the probability of the prediction",
             row,
             "value",
             "random",
             "random order",
+            what="by",
             members="methods",
             bounds=(-1.0, 1.0),
         )

@@ -49,12 +49,10 @@ def entropy_claims(study: Tables) -> list[Claim]:
         claim
         for column, words in zip(
             ENTROPY,
-            ("attends to few tokens", "attends to few tokens in the row of [CLS]"),
+            ("has low entropy", "has low entropy at [CLS]"),
             strict=True,
         )
-        for claim in head_claims(
-            table, column, words, texts, what="entropy", bounds=(0.0, math.inf)
-        )
+        for claim in head_claims(table, column, words, texts, bounds=(0.0, math.inf))
     ]
 
 

@@ -81,7 +81,7 @@ def _layer_panel(
 
 def surface_by_layer(frame: pd.DataFrame) -> alt.HConcatChart:
     """Figure 2 of Clark et al. 2019: what the heads of each layer attend to."""
-    return by_layer(frame, SURFACE, "mean share of a row")
+    return by_layer(frame, SURFACE, "mean share of attention")
 
 
 def entropy_by_layer(frame: pd.DataFrame) -> alt.HConcatChart:
@@ -137,12 +137,12 @@ def _strip(data: pd.DataFrame, labels: list[str], top: float) -> alt.Chart:
 
 
 def spread_by_layer(frame: pd.DataFrame) -> alt.Chart:
-    """Share of rows by entropy over its largest possible value (1 is uniform), by layer."""
+    """Share of queries by normalised entropy (1 is uniform), by layer."""
     data = frame.groupby(["layer", "from", "to"], as_index=False)["rows"].sum()
     whole = data.groupby("layer")["rows"].transform("sum").clip(lower=1)
     data["share"] = (data["rows"] / whole).round(4)
     axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".2f")
-    title = "entropy of a row / largest possible"
+    title = "normalised entropy of a query"
     scale = alt.Scale(interpolate="rgb")
     return (
         alt.Chart(data)
@@ -151,7 +151,7 @@ def spread_by_layer(frame: pd.DataFrame) -> alt.Chart:
             x=alt.X("from:Q", bin="binned", title=title, axis=axis),
             x2="to:Q",
             y=alt.Y("layer:O", title="layer"),
-            color=alt.Color("share:Q", title="share of rows", scale=scale),
+            color=alt.Color("share:Q", title="share of queries", scale=scale),
             tooltip=[
                 alt.Tooltip("layer:O"),
                 alt.Tooltip("from:Q", format=".2f"),

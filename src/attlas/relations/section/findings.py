@@ -77,8 +77,8 @@ def relation_warnings(study: Tables) -> list[str]:
     out = []
     if "thresholds" in about:
         out.append(
-            "Relations: scores are on dev, where the extractor was tuned; score other texts for a "
-            "number to report."
+            "Relations: these are dev scores, on texts used for tuning; run attlas relations "
+            "score on other texts before you report a number."
         )
     return out + overlap(about["texts"].get("in_both", 0), "Relations", "training data")
 

@@ -21,7 +21,7 @@ def _score(name: str, label: str) -> Column:
 
 def _ahead(name: str) -> Column:
     ends = (f"{name}_low", f"{name}_high")
-    return Column(name, "attention minus this", format="difference", interval=ends)
+    return Column(name, "attention minus control", format="difference", interval=ends)
 
 
 READER = Column("reader", "classifier", format="words", words=READERS)
@@ -38,7 +38,7 @@ PRINTED = (
     READER,
     Column("binary_accuracy", "related?"),
     _score("f1", "F1"),
-    Column("f1_ahead", "attention minus this", format="difference"),
+    Column("f1_ahead", "attention minus control", format="difference"),
     Column("cases", "n", format="count"),
 )
 EACH = (

@@ -116,13 +116,12 @@ def _betti_claims(study: Tables) -> list[Claim]:
     if not shown:
         return []
     name = "b0@0.1" if "b0@0.1" in shown else shown[0]
-    words = f"connects tokens (weights of {name.partition('@')[2]} or more)"
+    words = f"has few connected components (threshold {name.partition('@')[2]})"
     return head_claims(
         table,
         Column(name, "connected components", kind="below", control=f"{name}_uniform"),
         words,
         _texts(study, "betti_heads"),
-        what="connected components per text",
         bounds=(1.0, math.inf),
     )
 

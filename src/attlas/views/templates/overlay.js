@@ -21,10 +21,10 @@ function uniformKey(most) {
   const shades = [0, 3, 6, 9].map((tint) => {
     const one = document.createElement("b");
     one.className = "t" + tint;
-    one.textContent = tint ? "×" + (most ** (tint / 9)).toFixed(1) : "×1 or less";
+    one.textContent = tint ? "×" + (most ** (tint / 9)).toFixed(1) + (tint === 9 ? " or more" : "") : "×1 or less";
     return one;
   });
-  key.append("attention relative to uniform attention for this word: ", ...shades.flatMap((one) => [one, " "]));
+  key.append("attention received, relative to uniform attention: ", ...shades.flatMap((one) => [one, " "]));
   return key;
 }
 function onWord(place, number, choose) {
