@@ -459,8 +459,8 @@ def test_finetune_then_topology(
     assert (output.code, output.error) == (0, "")
     assert "control: random weights" in output.out
     assert numbers.number(content["mcc"], 3) in output.out
-    assert "Topological classifier (16 to choose on, 20 to score on)" in output.out
-    assert "- The model itself: MCC " in output.out
+    assert "Topological classifier (16 texts to choose on, 20 texts to score on)" in output.out
+    assert "Note: The model itself: MCC " in output.out
     assert "nan" not in output.out
     refused = inside(*command, "--seed", "5")
     assert refused.code == 2
@@ -488,8 +488,8 @@ def test_finetune_the_head_alone(
     titles, *lines = done.out.splitlines()
     assert titles.split() == ["C", "MCC", "accuracy", "majority", "class"]
     assert [line.split()[0] for line in lines[:4]] == ["0.01", "0.1", "1", "10"]
-    assert "~ The fine-tuned model predicts labels: accuracy on dev 1.00 [" in done.out
-    assert "! Fewer than 30 texts" in done.out
+    assert "Weak: The fine-tuned model predicts labels: accuracy on dev 1.00 [" in done.out
+    assert "Warning: With fewer than 30 texts" in done.out
     assert attlas.Study.open("tuned").result["counts"]["fitted"] == 36
 
 
@@ -899,7 +899,7 @@ def test_explain(
     assert again.code == 0, again.error
     for message in (
         "Integrated gradients needed",
-        "Nothing beyond chance: Agreement with attention",
+        "Agreement with attention: nothing beyond the control. Closest: ",
         "runs/why/report.html",
     ):
         assert message in again.out, message

@@ -628,7 +628,7 @@ def test_what_is_found_comes_with_its_control(tmp_path: Path) -> None:
         "Attention scores separate polarity from neutral tokens (dot, scale 10): AUC 0.93 [0.90, "
         "0.95], frequency alone 0.71, before training 0.50 (n = 40).",
         "The classifier (dot, scale 10) predicts labels: accuracy 0.82 [0.80, 0.84], majority "
-        "class 0.50, published 0.82 (n = 1,821). All other classifiers do so too.",
+        "class 0.50, published 0.82 (n = 1,821). Above the control: all 2 classifiers.",
         "Classifiers (of 2) whose 95% CI of the separation is not above chance (0.50): 1 (dot, "
         "scale 100); not above frequency alone (0.71): 1 (dot, scale 100); not above chance "
         "against neutral tokens that meet the minimum frequency of polarity tokens: 1 (dot, scale "
@@ -687,7 +687,7 @@ def test_every_seed_is_a_comparison(tmp_path: Path) -> None:
     one = told_rows()["dynamics"]
     rows = pd.concat([one, one.assign(seed=1, accuracy=one["accuracy"] + 0.02)])
     study = study_of(tmp_path, {"dynamics": rows, "dynamics_summary": summarised(rows)})
-    assert "All other classifiers do so too." in findings_of(study, "dynamics")[1]
+    assert "Above the control: all 4 classifiers." in findings_of(study, "dynamics")[1]
     assert facts(study)[0] == ("model", "4 classifiers: dot; scale 10, 100; 2 seeds")
     assert "range over 2 seeds" in SECTIONS["dynamics"].figures(study)[0].caption
 

@@ -688,9 +688,9 @@ def test_a_probe_from_the_command_line(
         assert any(line.startswith(shown) for line in lines), name
     result = Study.open(tmp_path / "out")
     for one in study_findings(result, SECTIONS):
-        assert f"{'+' if one.verdict == 'signal' else '~'} {one.sentence} ({one.verdict})" in lines
+        assert f"{one.verdict.capitalize()}: {one.sentence}" in lines
     for warning in warnings(result, SECTIONS):
-        assert f"! {warning}" in lines
+        assert f"Warning: {warning}" in lines
     assert "folder    out" in lines
     assert lines[-1].startswith("next      attlas report out")
     assert "report    out/report.html" in lines

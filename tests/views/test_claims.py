@@ -49,9 +49,9 @@ def test_intervals_grow_with_the_number_of_comparisons() -> None:
 def test_the_best_of_each_group_and_how_many_are_like_it() -> None:
     claims = [claim(0.5, group="a"), claim(0.9, group="a"), claim(0.3, group="b"), claim(0.1)]
     found = best_findings(claims, 0.05)
-    assert [one.claim.value for one in found] == [0.9, 0.3, 0.1]
-    assert found[0].sentence.endswith("All other heads do so too.")
-    assert [one.is_general for one in found] == [True, False, False]
+    assert [one.claim.value for one in found] == [0.3, 0.9, 0.1]
+    assert found[1].sentence.endswith("Above the control: all 2 heads.")
+    assert [one.is_general for one in found] == [False, True, False]
     assert found[-1].verdict == "nothing beyond chance"
 
 

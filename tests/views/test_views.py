@@ -122,15 +122,16 @@ def test_the_page_of_one_text(minilm: attlas.Model, tmp_path: Path, browser: Any
     message = page.locator("#says").inner_text()
     row = seen.weights[0, 2, cat]
     best = int(row.argmax())
-    assert message.startswith(f"cat attends to: {seen.tokens[best]} {float(row[best]):.2f}")
+    even = f"(uniform {1 / len(seen.tokens):.2f})"
+    assert message.startswith(f"cat attends to {even}: {seen.tokens[best]} {float(row[best]):.2f}")
     page.locator("#text .t").nth(cat).click()
     most = int(seen.received()[0, 2].argmax())
     assert (
         page.locator("#says")
         .inner_text()
         .startswith(
-            f"Received most: {seen.tokens[most]} "
-            f"{float(seen.received()[0, 2, most]):.2f} (uniform 1.00)"
+            f"Largest attention received (uniform 1.00): {seen.tokens[most]} "
+            f"{float(seen.received()[0, 2, most]):.2f}"
         )
     )
     assert wrong == []

@@ -26,7 +26,7 @@ from attlas.views.numbers import decimal, estimate, finding, head_name
 from attlas.views.tables import Column
 
 MOST = 3  # findings of a section
-SIDES = {"above": "are above", "below": "are below", "either": "differ from"}  # of a control
+SIDES = {"above": "Above", "below": "Below", "either": "Different from"}
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,8 @@ class Finding:
         out = finding("", effect + unit, control, *claim.also, n=cases)
         if signals < 2:
             return out
-        some = f"All {members:,}" if self.is_general else f"{signals:,} of {members:,}"
-        return f"{out} {some} {claim.members} {SIDES[claim.direction]} {claim.control_name}."
+        some = f"all {members:,}" if self.is_general else f"{signals:,} of {members:,}"
+        return f"{out} {SIDES[claim.direction]} the control: {some} {claim.members}."
 
     @property
     def rank(self) -> tuple[int, bool, float]:
