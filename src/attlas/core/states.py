@@ -1,8 +1,8 @@
 """States that merge: records of arrays that start empty, take in batches, and add up in any order.
 
-A measure's state is a `State`, a record of accumulators. Sums, Moments, Histogram, TopList and
-Tally are bounded; Rows grows with the corpus and is for tables with one row per text or token: a
-study writes those out shard by shard and never holds them all.
+A measure's state is a `State`, a record of accumulators. Sums, Moments, HeadMeans, Histogram,
+TopList and Tally are bounded; Rows grows with the corpus and is for tables with one row per text or
+token: a study writes those out shard by shard and never holds them all.
 """
 
 from __future__ import annotations
@@ -276,12 +276,10 @@ class Rows(Accumulator):
 
 
 @dataclass
-class State:
-    """A measure's state: a record whose fields are accumulators; subclass it as a dataclass.
+class Record(Accumulator):
+    """Accumulators side by side.
 
-    A field of kind Rows is streamed: its rows become the table of that name. A field with
-    `metadata={"parameter": True}` is not an accumulator: it came from `start`, or belongs to the
-    current batch.
+    A field with `metadata={"parameter": True}` is not an accumulator.
     """
 
     def parts(self) -> dict[str, Accumulator]:
@@ -292,7 +290,7 @@ class State:
         }
 
     def merge(self, other: Self) -> Self:
-        """This state and another one, as if their texts had come one after the other."""
+        """This record and another one, as if their texts had come one after the other."""
         theirs = other.parts()
         merged = {name: mine.merge(theirs[name]) for name, mine in self.parts().items()}
         return replace(self, **merged)
@@ -306,10 +304,49 @@ class State:
         }
 
     def restored(self, arrays: Mapping[str, Array]) -> Self:
-        """A state of this form with the arrays that `arrays` gave; Rows come back empty."""
+        """A record of this form with the arrays that `arrays` gave; Rows come back empty."""
         own = {name: below(f"{name}.", arrays) for name in self.parts()}
         restored = {name: part.restored(own[name]) for name, part in self.parts().items()}
         return replace(self, **restored)
+
+
+@dataclass
+class HeadMeans(Record):
+    """Means over texts of the values of every head, next to those of uniform attention."""
+
+    mean: Moments  # layer head column
+    uniform: Moments  # layer head column
+    difference: Moments  # layer head column: of the two, text by text
+
+    @classmethod
+    def zeros(cls, n_layers: int, n_heads: int, n_columns: int) -> HeadMeans:
+        return cls(*(Moments.zeros(n_layers, n_heads, n_columns) for _ in range(3)))
+
+    def add(self, layer: int, values: Any, control: Any) -> None:
+        """Add values [text, head, column] of one layer; the control may have one head for all."""
+        values, control = as_float_array(values), as_float_array(control)
+        self.mean.add(layer, values)
+        self.uniform.add(layer, np.broadcast_to(control, values.shape))
+        self.difference.add(layer, values - control)
+
+    def columns(self) -> dict[str, Floats]:
+        """Means, controls and standard errors, for `head_table`: [layer, head, column] each."""
+        return {
+            "mean": self.mean.average(),
+            "uniform": self.uniform.average(),
+            "error": self.mean.error(),
+            "difference_error": self.difference.error(),
+        }
+
+
+@dataclass
+class State(Record):
+    """A measure's state: a record whose fields are accumulators; subclass it as a dataclass.
+
+    A field of kind Rows is streamed: its rows become the table of that name. A field with
+    `metadata={"parameter": True}` is not an accumulator: it came from `start`, or belongs to the
+    current batch.
+    """
 
     def streamed(self) -> dict[str, Rows]:
         """The parts that grow with the corpus."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attlas.core.attention import Attention
 from attlas.core.measure import Measure, Shape, head_table
-from attlas.core.states import Histogram, Moments, State, TopList
+from attlas.core.states import HeadMeans, Histogram, State, TopList
 
 BINS = 20
 EXAMPLES = 3
@@ -34,9 +34,7 @@ def means(entropy: Tensor, cls: Tensor) -> Tensor:
 class EntropyState(State):
     """Means, spread and examples over texts."""
 
-    mean: Moments  # layer head column
-    uniform: Moments  # layer head column
-    difference: Moments  # layer head column: of the two, text by text
+    heads: HeadMeans  # of COLUMNS
     spread: Histogram  # layer head bin
     focused: TopList  # layer head rank
 
@@ -56,29 +54,22 @@ class Entropy(Measure[EntropyState]):
 
     def start(self, model: Shape) -> EntropyState:
         shape = (model.n_layers, model.n_heads)
-        mean, uniform, difference = (Moments.zeros(*shape, len(COLUMNS)) for _ in range(3))
+        heads = HeadMeans.zeros(*shape, len(COLUMNS))
         spread = Histogram.zeros(*shape, bins=BINS)
         focused = TopList.empty(*shape, size=EXAMPLES)
-        return EntropyState(mean, uniform, difference, spread, focused)
+        return EntropyState(heads, spread, focused)
 
     def update(self, state: EntropyState, layer: Attention) -> None:
         entropy, cls = layer.row_entropy(), layer.batch.cls  # text head query; text query
         largest = layer.n_visible_keys.float().log().expand(layer.n_texts, -1, -1)  # of a row
         uniform = layer.uniform.once("entropy", lambda: means(largest, cls))
         mean = means(entropy, cls)
-        state.mean.add(layer.index, mean)
-        state.uniform.add(layer.index, uniform.expand_as(mean))
-        state.difference.add(layer.index, mean - uniform)
+        state.heads.add(layer.index, mean, uniform)
         share = entropy / largest.where(largest > 0, torch.nan)
         state.spread.add(layer.index, share.transpose(0, 1).flatten(1))
         state.focused.add(layer.index, (uniform - mean)[..., 0], layer.batch.indices)
 
     def result(self, state: EntropyState) -> dict[str, pd.DataFrame]:
-        controls = {
-            "uniform": state.uniform.average(),
-            "error": state.mean.error(),
-            "difference_error": state.difference.error(),
-        }
         edges = state.spread.edges()
         layer, head, cell = np.indices(state.spread.counts.shape).reshape(3, -1)
         histogram = pd.DataFrame(
@@ -101,7 +92,7 @@ class Entropy(Measure[EntropyState]):
             }
         )
         return {
-            "entropy": head_table(COLUMNS, state.mean.average(), **controls),
+            "entropy": head_table(COLUMNS, **state.heads.columns()),
             "entropy_histogram": histogram,
             "entropy_examples": examples[examples["place"] >= 0].reset_index(drop=True),
         }
