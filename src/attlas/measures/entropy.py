@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attlas.core.attention import Attention
-from attlas.core.measure import Measure, Shape, head_table
+from attlas.core.measure import Measure, Shape, head_tables
 from attlas.core.states import HeadMeans, Histogram, State, TopList
 
 BINS = 20
@@ -64,7 +64,7 @@ class Entropy(Measure[EntropyState]):
         largest = layer.n_visible_keys.float().log().expand(layer.n_texts, -1, -1)  # of a row
         uniform = layer.uniform.once("entropy", lambda: means(largest, cls))
         mean = means(entropy, cls)
-        state.heads.add(layer.index, mean, uniform)
+        state.heads.add(layer, mean, uniform)
         share = entropy / largest.where(largest > 0, torch.nan)
         state.spread.add(layer.index, share.transpose(0, 1).flatten(1))
         state.focused.add(layer.index, (uniform - mean)[..., 0], layer.batch.indices)
@@ -92,7 +92,7 @@ class Entropy(Measure[EntropyState]):
             }
         )
         return {
-            "entropy": head_table(COLUMNS, **state.heads.columns()),
+            **head_tables("entropy", COLUMNS, state.heads),
             "entropy_histogram": histogram,
             "entropy_examples": examples[examples["place"] >= 0].reset_index(drop=True),
         }

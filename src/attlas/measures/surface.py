@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attlas.core.attention import REACH, Attention
 from attlas.core.batch import Batch
-from attlas.core.measure import Measure, Shape, head_table
+from attlas.core.measure import Measure, Shape, head_tables
 from attlas.core.states import HeadMeans, State
 
 COLUMNS = (
@@ -89,7 +89,7 @@ class Surface(Measure[SurfaceState]):
     def update(self, state: SurfaceState, layer: Attention) -> None:
         marks, uniform = frozenset(self.punctuation), layer.uniform
         control = uniform.once(("surface", marks), lambda: surface(uniform, marks))
-        state.heads.add(layer.index, surface(layer, marks), control)
+        state.heads.add(layer, surface(layer, marks), control)
 
     def result(self, state: SurfaceState) -> dict[str, pd.DataFrame]:
-        return {"surface": head_table(COLUMNS, **state.heads.columns())}
+        return head_tables("surface", COLUMNS, state.heads)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.measure import Measure, Outputs, Shape, head_table
+from attlas.core.measure import Measure, Outputs, Shape, head_tables
 from attlas.core.states import HeadMeans, Rows, State
 from attlas.support.arrays import Array
 
@@ -86,7 +86,7 @@ class HeadFeatures(Measure[FeaturesState]):
     def update(self, state: FeaturesState, layer: Attention) -> None:
         values = self.values(layer)
         uniform = layer.uniform.once(("features", self), lambda: self.values(layer.uniform))
-        state.heads.add(layer.index, values.astype(np.float64), uniform)
+        state.heads.add(layer, values.astype(np.float64), uniform)
         state.pending.append(values.astype(self.kind, copy=False))
 
     def finish_batch(self, state: FeaturesState, batch: Batch, outputs: Outputs) -> None:
@@ -96,5 +96,5 @@ class HeadFeatures(Measure[FeaturesState]):
         state.rows.add(np.array(batch.indices), {"text": ids}, wide)
 
     def result(self, state: FeaturesState) -> dict[str, pd.DataFrame]:
-        heads = head_table(self.features, **state.heads.columns())
-        return {self.name: state.rows.frame(), f"{self.name}_heads": heads}
+        heads = head_tables(f"{self.name}_heads", self.features, state.heads)
+        return {self.name: state.rows.frame(), **heads}
