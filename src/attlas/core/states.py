@@ -8,6 +8,7 @@ token: a study writes those out shard by shard and never holds them all.
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -21,6 +22,7 @@ from attlas.core import kernels
 from attlas.core.resampling import REPLICATES, Draws, draws
 from attlas.stats.correlations import spearman
 from attlas.stats.replicates import spearman_brown
+from attlas.stats.verdicts import student_quantile
 from attlas.support.arrays import Array, Floats, Ints
 
 if TYPE_CHECKING:
@@ -363,13 +365,16 @@ class HeadMeans(Record):
     difference: Moments  # layer head column: of the two, text by text
     replicates: Replicates
     halves: Sums  # layer half head column
+    shares: bool = field(default=False, metadata={"parameter": True})  # of attention: from 0 to 1
 
     @classmethod
-    def zeros(cls, n_layers: int, n_heads: int, n_columns: int) -> HeadMeans:
+    def zeros(
+        cls, n_layers: int, n_heads: int, n_columns: int, *, shares: bool = False
+    ) -> HeadMeans:
         shape = (n_layers, n_heads, n_columns)
         mean, uniform, difference = (Moments.zeros(*shape) for _ in range(3))
         halves = Sums.zeros(n_layers, 2, n_heads, n_columns)
-        return cls(mean, uniform, difference, Replicates.zeros(*shape), halves)
+        return cls(mean, uniform, difference, Replicates.zeros(*shape), halves, shares)
 
     def add(self, layer: Attention, values: Any, control: Any) -> None:
         """Add values [text, head, column] of a layer; the control may have one head for all."""
@@ -390,6 +395,17 @@ class HeadMeans(Record):
             "error": self.mean.error(),
             "difference_error": self.difference.error(),
         }
+
+    def widest_half(self) -> float:
+        """Half of the widest 95% interval of a mean; infinite if one has fewer than two texts.
+
+        A column without any text, as [CLS] has in a model without it, is left out.
+        """
+        count = self.mean.count
+        if not count.any() or (count == 1).any():
+            return math.inf
+        halves = student_quantile(0.975, count) * self.mean.error()
+        return float(halves[count > 0].max())
 
     def reliability(self) -> dict[str, Floats]:
         """How alike the two halves rank all heads, and how many texts they have: [column] each.

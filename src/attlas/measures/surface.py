@@ -84,7 +84,8 @@ class Surface(Measure[SurfaceState]):
     punctuation: str = ".,"
 
     def start(self, model: Shape) -> SurfaceState:
-        return SurfaceState(HeadMeans.zeros(model.n_layers, model.n_heads, len(COLUMNS)))
+        shape = (model.n_layers, model.n_heads, len(COLUMNS))
+        return SurfaceState(HeadMeans.zeros(*shape, shares=True))
 
     def update(self, state: SurfaceState, layer: Attention) -> None:
         marks, uniform = frozenset(self.punctuation), layer.uniform
