@@ -29,6 +29,7 @@ class StudyKeywords(TypedDict, total=False):
     keep_states: bool
     seed: int
     progress: bool | None
+    until: float | None  # read everything
 
 
 def study(
@@ -46,7 +47,9 @@ def study(
     `model` is anything `attlas.load` takes, `texts` anything `attlas.read` takes, `measures` names
     or measures. A text longer than the model is truncated and counted, or refused with
     `long="error"`; a row that is not a text goes to quarantine, or ends the study with
-    `bad="error"`. `fresh` clears what an earlier study wrote to the folder, and nothing else.
+    `bad="error"`. `fresh` clears what an earlier study wrote to the folder, and nothing else. With
+    `until=0.02` reading stops when the 95% intervals of all shares of attention, those of the
+    measure `surface`, reach at most 0.02 to each side.
     Further keywords are `engine`, `workers`, `keep_states`, `seed` and `progress`. Without `out`
     the study lives in a temporary folder as long as the result does.
     """

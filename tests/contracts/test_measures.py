@@ -55,7 +55,7 @@ class ForgetsTheRight(Entropy):
 class StartsWithAText(Surface):
     def start(self, model):
         state = super().start(model)
-        state.mean.count += 1
+        state.heads.mean.count += 1
         return state
 
 

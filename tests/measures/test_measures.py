@@ -126,6 +126,32 @@ def test_positions_are_their_twin(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_entropy_by_length_is_its_twin(family):
+    model, batches, raw = seen(family)
+    table = Entropy().result(fold(Entropy(), batches, model))["entropy_by_length"]
+    names = ["from", "to", "entropy", "uniform", "error", "texts"]
+    assert list(table.columns) == ["layer", "head", *names]
+    rows, most = by_head(attention_twins.row_entropy, raw)
+
+    def expected(values, layer, head):
+        pairs = [
+            (len(one.tokens), np.mean(text[layer][head]))
+            for text, one in zip(values, raw, strict=True)
+        ]
+        return measures_twins.by_length(pairs)
+
+    for (layer, head), part in table.groupby(["layer", "head"]):
+        twin = pd.DataFrame(
+            expected(rows, layer, head), columns=["from", "to", "entropy", "error", "texts"]
+        )
+        uniform = [row[2] for row in expected(most, layer, head)]
+        wanted = twin.assign(uniform=uniform)[names]
+        np.testing.assert_allclose(part[names], wanted, rtol=1e-4, atol=1e-6)
+    assert len(table) == 12 * len(wanted)
+    assert (table["texts"] > 0).sum() >= 24  # texts of several lengths
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_entropy_is_its_twin(family):
     model, batches, raw = seen(family)
     tables = Entropy().result(fold(Entropy(), batches, model))

@@ -36,6 +36,23 @@ def surface(head, cls, sep, punctuation):
     ]
 
 
+def by_length(values):
+    """Mean and standard error of pairs (tokens, value) of texts by length, up to the longest: rows
+    of from, to, mean, error, texts."""
+    out, start = [], 1
+    while start <= max(tokens for tokens, _ in values):
+        stop = 2 * start - 1
+        chosen = [value for tokens, value in values if start <= tokens <= stop]
+        n = len(chosen)
+        mean = sum(chosen) / n if n else math.nan
+        error = math.nan
+        if n > 1:
+            error = math.sqrt(sum((value - mean) ** 2 for value in chosen) / (n - 1) / n)
+        out.append([start, stop, mean, error, n])
+        start *= 2
+    return out
+
+
 def totals(layers, visibles):
     """Of one text, [layer][head][query][key] and [layer][query][key]: by token `all`, `uniform`,
     `all_per_query`, `L0`, ..., `L0_per_query`, ..."""

@@ -27,7 +27,14 @@ from attlas.cli.app import (
 )
 from attlas.cli.verbs import add_command
 from attlas.support.errors import AttlasError
-from attlas.support.options import check_fields, given, max_length_opening, option, workers_option
+from attlas.support.options import (
+    check_fields,
+    given,
+    max_length_opening,
+    option,
+    until_option,
+    workers_option,
+)
 from attlas.support.outputs import CHARTS, FORMAT, PAGE, PICTURES, check_output
 
 if TYPE_CHECKING:
@@ -77,6 +84,7 @@ class StudyCommand:
     split: str = option("train", "Split of a data set of the Hub.")
     engine: str = option("local", "Engine that runs the passes.", choices=("local",))
     workers: int | None = workers_option()
+    until: float | None = until_option()
     max_length: int | None = max_length_opening()
     task: str = option(
         "auto",
@@ -108,7 +116,8 @@ class StudyCommand:
             from attlas.api import study
 
             model = self._load()
-        how = {name: getattr(self, name) for name in ("engine", "workers", "long", "bad", "fresh")}
+        names = ("engine", "workers", "long", "bad", "fresh", "until")
+        how = {name: getattr(self, name) for name in names}
         folder = self.out or Path("runs") / self._name
         result = study(model, texts, self.measures, folder, **how)
         page = None

@@ -231,6 +231,29 @@ def add_moments(
 
 
 @numba.njit(nogil=True, cache=True)
+def add_weighted(total: Floats, drawn: Floats, values: Array, weights: Floats) -> None:
+    """Add values [text, head, column], each as often as its text is drawn, in place.
+
+    `weights` are [text, replicate], `total` [head, column, replicate] and `drawn`, how many texts
+    that is, [column, replicate]. A text that has no value for one head counts for none.
+    """
+    n_heads, n_columns, n_replicates = total.shape
+    for column in range(n_columns):
+        for text in range(values.shape[0]):
+            there = True
+            for head in range(n_heads):
+                there = there and np.isfinite(values[text, head, column])
+            if not there:
+                continue
+            for replicate in range(n_replicates):
+                drawn[column, replicate] += weights[text, replicate]
+            for head in range(n_heads):
+                value = float(values[text, head, column])
+                for replicate in range(n_replicates):
+                    total[head, column, replicate] += value * weights[text, replicate]
+
+
+@numba.njit(nogil=True, cache=True)
 def add_histogram(counts: Ints, values: Array, low: float, high: float) -> None:
     """Count values [row, value] in equal bins of [low, high], in place; others in the end bins."""
     bins = counts.shape[1]

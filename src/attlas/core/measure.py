@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.states import State
+from attlas.core.states import HeadMeans, State
 from attlas.support.errors import MeasureError
 from attlas.support.fingerprint import Put, feed, feed_fields
 from attlas.support.options import check_fields
@@ -231,3 +231,36 @@ def head_table(names: Sequence[str], mean: Any, **others: Any) -> pd.DataFrame:
         for end, values in arrays.items()
     }
     return head_frame(mean.shape[0], mean.shape[1], columns)
+
+
+REPLICATES, RELIABILITY = "_replicates", "_reliability"  # the names of tables end so
+
+
+def beside_heads(table: str, ending: str) -> str:
+    """The name of a table that goes with a table of heads.
+
+    >>> beside_heads("betti_heads", REPLICATES), beside_heads("surface", RELIABILITY)
+    ('betti_replicates', 'surface_reliability')
+    """
+    return table.removesuffix("_heads") + ending
+
+
+def head_tables(table: str, names: Sequence[str], heads: HeadMeans) -> dict[str, pd.DataFrame]:
+    """The tables of means over texts: heads, their bootstrap replicates, reliability of rankings.
+
+    A model with very many heads has replicates of the first columns only (`MOST_REPLICATED`).
+    """
+    means = heads.replicates.means()
+    layer, head, replicate = (
+        axis.reshape(-1) for axis in np.indices((*means.shape[:2], means.shape[3]))
+    )
+    values = {
+        name: means[:, :, column].reshape(-1) for column, name in enumerate(names[: means.shape[2]])
+    }
+    replicates = {"layer": layer, "head": head, "replicate": replicate, **values}
+    reliability = {"column": np.array(names, dtype=object), **heads.reliability()}
+    return {
+        table: head_table(names, **heads.columns()),
+        beside_heads(table, REPLICATES): pd.DataFrame(replicates),
+        beside_heads(table, RELIABILITY): pd.DataFrame(reliability),
+    }

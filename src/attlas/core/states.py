@@ -1,24 +1,35 @@
 """States that merge: records of arrays that start empty, take in batches, and add up in any order.
 
-A measure's state is a `State`, a record of accumulators. Sums, Moments, Histogram, TopList and
-Tally are bounded; Rows grows with the corpus and is for tables with one row per text or token: a
-study writes those out shard by shard and never holds them all.
+A measure's state is a `State`, a record of accumulators. Sums, Moments, HeadMeans, Histogram,
+TopList and Tally are bounded; Rows grows with the corpus and is for tables with one row per text or
+token: a study writes those out shard by shard and never holds them all.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 from torch import Tensor
 
 from attlas.core import kernels
+from attlas.core.resampling import REPLICATES, Draws, draws
+from attlas.stats.correlations import spearman
+from attlas.stats.replicates import spearman_brown
+from attlas.stats.verdicts import student_quantile
 from attlas.support.arrays import Array, Floats, Ints
+
+if TYPE_CHECKING:
+    from attlas.core.attention import Attention
+
+MOST_REPLICATED = 10_000  # heads times columns: 16 MB of a state
+TIES = 6  # decimals of means that are ranked
 
 
 def as_float_array(values: Any) -> Array:
@@ -128,6 +139,37 @@ class Moments(Accumulator):
         several, unknown = self.count > 1, np.full(self.count.shape, np.nan)
         variance = np.divide(self.squares, self.count - 1, out=unknown, where=several)
         return np.sqrt(np.divide(variance, self.count, out=variance, where=several))
+
+
+@dataclass
+class Replicates(Accumulator):
+    """Bootstrap replicates of means over texts: totals in which each text counts as it is drawn.
+
+    A text without a value for one head counts for no head in that column.
+    """
+
+    total: Floats  # layer head column replicate
+    drawn: Floats  # layer column replicate: texts
+
+    @classmethod
+    def zeros(cls, n_layers: int, n_heads: int, n_columns: int) -> Replicates:
+        """Start with all columns, or with the first ones that are not too many numbers."""
+        kept = min(n_columns, MOST_REPLICATED // max(1, n_layers * n_heads))
+        return cls(
+            np.zeros((n_layers, n_heads, kept, REPLICATES)), np.zeros((n_layers, kept, REPLICATES))
+        )
+
+    def add(self, layer: int, values: Any, weights: Floats) -> None:
+        """Add values [text, head, column] of texts that are drawn `weights` [text, replicate]."""
+        kernels.add_weighted(self.total[layer], self.drawn[layer], as_float_array(values), weights)
+
+    def merge(self, other: Replicates) -> Replicates:
+        return Replicates(self.total + other.total, self.drawn + other.drawn)
+
+    def means(self) -> Floats:
+        """The mean in each replicate: [layer, head, column, replicate]; NaN without a text."""
+        drawn, unknown = self.drawn[:, None], np.full(self.total.shape, np.nan)
+        return np.divide(self.total, drawn, out=unknown, where=drawn > 0)
 
 
 @dataclass
@@ -276,12 +318,10 @@ class Rows(Accumulator):
 
 
 @dataclass
-class State:
-    """A measure's state: a record whose fields are accumulators; subclass it as a dataclass.
+class Record(Accumulator):
+    """Accumulators side by side.
 
-    A field of kind Rows is streamed: its rows become the table of that name. A field with
-    `metadata={"parameter": True}` is not an accumulator: it came from `start`, or belongs to the
-    current batch.
+    A field with `metadata={"parameter": True}` is not an accumulator.
     """
 
     def parts(self) -> dict[str, Accumulator]:
@@ -292,7 +332,7 @@ class State:
         }
 
     def merge(self, other: Self) -> Self:
-        """This state and another one, as if their texts had come one after the other."""
+        """This record and another one, as if their texts had come one after the other."""
         theirs = other.parts()
         merged = {name: mine.merge(theirs[name]) for name, mine in self.parts().items()}
         return replace(self, **merged)
@@ -306,10 +346,93 @@ class State:
         }
 
     def restored(self, arrays: Mapping[str, Array]) -> Self:
-        """A state of this form with the arrays that `arrays` gave; Rows come back empty."""
+        """A record of this form with the arrays that `arrays` gave; Rows come back empty."""
         own = {name: below(f"{name}.", arrays) for name in self.parts()}
         restored = {name: part.restored(own[name]) for name, part in self.parts().items()}
         return replace(self, **restored)
+
+
+@dataclass
+class HeadMeans(Record):
+    """Means over texts of the values of every head, next to those of uniform attention.
+
+    For intervals of what has no closed form, and of differences between models, there are bootstrap
+    replicates; for the reliability of a ranking of heads, sums over two halves of the texts.
+    """
+
+    mean: Moments  # layer head column
+    uniform: Moments  # layer head column
+    difference: Moments  # layer head column: of the two, text by text
+    replicates: Replicates
+    halves: Sums  # layer half head column
+    shares: bool = field(default=False, metadata={"parameter": True})  # of attention: from 0 to 1
+
+    @classmethod
+    def zeros(
+        cls, n_layers: int, n_heads: int, n_columns: int, *, shares: bool = False
+    ) -> HeadMeans:
+        shape = (n_layers, n_heads, n_columns)
+        mean, uniform, difference = (Moments.zeros(*shape) for _ in range(3))
+        halves = Sums.zeros(n_layers, 2, n_heads, n_columns)
+        return cls(mean, uniform, difference, Replicates.zeros(*shape), halves, shares)
+
+    def add(self, layer: Attention, values: Any, control: Any) -> None:
+        """Add values [text, head, column] of a layer; the control may have one head for all."""
+        values, control = as_float_array(values), as_float_array(control)
+        self.mean.add(layer.index, values)
+        self.uniform.add(layer.index, np.broadcast_to(control, values.shape))
+        self.difference.add(layer.index, values - control)
+        drawn: Draws = layer.batch.once("draws", lambda: draws(layer.batch.texts))
+        self.replicates.add(layer.index, values, drawn.weights)
+        for half in (0, 1):
+            self.halves.add((layer.index, half), values[drawn.half == half])
+
+    def columns(self) -> dict[str, Floats]:
+        """Means, controls and standard errors, for `head_table`: [layer, head, column] each."""
+        return {
+            "mean": self.mean.average(),
+            "uniform": self.uniform.average(),
+            "error": self.mean.error(),
+            "difference_error": self.difference.error(),
+        }
+
+    def widest_half(self) -> float:
+        """Half of the widest 95% interval of a mean; infinite if one has fewer than two texts.
+
+        A column without any text, as [CLS] has in a model without it, is left out.
+        """
+        count = self.mean.count
+        if not count.any() or (count == 1).any():
+            return math.inf
+        halves = student_quantile(0.975, count) * self.mean.error()
+        return float(halves[count > 0].max())
+
+    def reliability(self) -> dict[str, Floats]:
+        """How alike the two halves rank all heads, and how many texts they have: [column] each.
+
+        Means that differ by less than rounding would let them are ties.
+        """
+        means = np.moveaxis(self.halves.mean(), 1, 0).round(TIES)  # half layer head column
+        first, second = means.reshape(2, -1, means.shape[-1])
+        pairs = zip(first.T, second.T, strict=True)
+        correlations = np.array([spearman(one, other) for one, other in pairs])
+        texts = self.halves.count.max(axis=(0, 2))  # half column
+        return {
+            "spearman": correlations,
+            "reliability": spearman_brown(correlations),
+            "first_texts": texts[0],
+            "second_texts": texts[1],
+        }
+
+
+@dataclass
+class State(Record):
+    """A measure's state: a record whose fields are accumulators; subclass it as a dataclass.
+
+    A field of kind Rows is streamed: its rows become the table of that name. A field with
+    `metadata={"parameter": True}` is not an accumulator: it came from `start`, or belongs to the
+    current batch.
+    """
 
     def streamed(self) -> dict[str, Rows]:
         """The parts that grow with the corpus."""

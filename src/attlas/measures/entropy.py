@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from attlas.core.attention import Attention
-from attlas.core.measure import Measure, Shape, head_table
-from attlas.core.states import Histogram, Moments, State, TopList
+from attlas.core.measure import Measure, Shape, head_tables
+from attlas.core.states import HeadMeans, Histogram, Moments, State, TopList
+from attlas.support.arrays import Floats
 
 BINS = 20
 EXAMPLES = 3
+LENGTHS = 20  # bins of text lengths: 1, 2 to 3, 4 to 7, ... tokens; a longer text is in the last
 COLUMNS = ("entropy", "cls_entropy")
 
 
@@ -23,6 +25,15 @@ def cls_rows(values: Tensor, cls: Tensor) -> Tensor:
     """Mean over [CLS] rows: [text, head, query] -> [text, head]; NaN for a text without one."""
     rows = cls.to(values.dtype)
     return torch.matmul(values, (rows / rows.sum(-1, keepdim=True))[..., None])[..., 0]
+
+
+def length_bin(n_tokens: int) -> int:
+    """The bin of a text of so many tokens.
+
+    >>> [length_bin(n) for n in (1, 2, 3, 4, 511, 512)]
+    [0, 1, 1, 2, 8, 9]
+    """
+    return min(n_tokens.bit_length(), LENGTHS) - 1
 
 
 def means(entropy: Tensor, cls: Tensor) -> Tensor:
@@ -34,11 +45,11 @@ def means(entropy: Tensor, cls: Tensor) -> Tensor:
 class EntropyState(State):
     """Means, spread and examples over texts."""
 
-    mean: Moments  # layer head column
-    uniform: Moments  # layer head column
-    difference: Moments  # layer head column: of the two, text by text
+    heads: HeadMeans  # of COLUMNS
     spread: Histogram  # layer head bin
     focused: TopList  # layer head rank
+    by_length: Moments  # (layer length) head: entropy
+    uniform_by_length: Moments  # (layer length) head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,36 +60,34 @@ class Entropy(Measure[EntropyState]):
     section 3.3, smooth the weights because theirs are in half precision; these are not smoothed.
     Every text has the same weight. `entropy_histogram` counts rows by entropy over its largest
     possible value; `entropy_examples` are the texts (by index in the corpus) in which a head is
-    furthest below uniform.
+    furthest below uniform; `entropy_by_length` has the means of texts of 2 to 3 tokens, 4 to 7, 8
+    to 15, ....
     """
 
     name: ClassVar[str] = "entropy"
 
     def start(self, model: Shape) -> EntropyState:
         shape = (model.n_layers, model.n_heads)
-        mean, uniform, difference = (Moments.zeros(*shape, len(COLUMNS)) for _ in range(3))
+        heads = HeadMeans.zeros(*shape, len(COLUMNS))
         spread = Histogram.zeros(*shape, bins=BINS)
         focused = TopList.empty(*shape, size=EXAMPLES)
-        return EntropyState(mean, uniform, difference, spread, focused)
+        lengths = (Moments.zeros(model.n_layers * LENGTHS, model.n_heads) for _ in range(2))
+        return EntropyState(heads, spread, focused, *lengths)
 
     def update(self, state: EntropyState, layer: Attention) -> None:
         entropy, cls = layer.row_entropy(), layer.batch.cls  # text head query; text query
         largest = layer.n_visible_keys.float().log().expand(layer.n_texts, -1, -1)  # of a row
         uniform = layer.uniform.once("entropy", lambda: means(largest, cls))
         mean = means(entropy, cls)
-        state.mean.add(layer.index, mean)
-        state.uniform.add(layer.index, uniform.expand_as(mean))
-        state.difference.add(layer.index, mean - uniform)
+        state.heads.add(layer, mean, uniform)
         share = entropy / largest.where(largest > 0, torch.nan)
         state.spread.add(layer.index, share.transpose(0, 1).flatten(1))
         state.focused.add(layer.index, (uniform - mean)[..., 0], layer.batch.indices)
+        at = layer.index * LENGTHS + length_bin(layer.n_tokens)
+        state.by_length.add(at, mean[..., 0])
+        state.uniform_by_length.add(at, uniform[..., 0].expand(-1, layer.n_heads))
 
     def result(self, state: EntropyState) -> dict[str, pd.DataFrame]:
-        controls = {
-            "uniform": state.uniform.average(),
-            "error": state.mean.error(),
-            "difference_error": state.difference.error(),
-        }
         edges = state.spread.edges()
         layer, head, cell = np.indices(state.spread.counts.shape).reshape(3, -1)
         histogram = pd.DataFrame(
@@ -101,7 +110,33 @@ class Entropy(Measure[EntropyState]):
             }
         )
         return {
-            "entropy": head_table(COLUMNS, state.mean.average(), **controls),
+            **head_tables("entropy", COLUMNS, state.heads),
             "entropy_histogram": histogram,
             "entropy_examples": examples[examples["place"] >= 0].reset_index(drop=True),
+            "entropy_by_length": _by_length(state),
         }
+
+
+def _by_length(state: EntropyState) -> pd.DataFrame:
+    """The mean entropy of every head in texts of similar length, up to the longest text."""
+
+    def ordered(values: Floats) -> Floats:
+        """(layer length) head -> layer head length, as one list."""
+        return values.reshape(-1, LENGTHS, values.shape[-1]).swapaxes(1, 2).reshape(-1)
+
+    n_heads = state.by_length.count.shape[-1]
+    layer, head, length = np.indices((len(state.by_length.count) // LENGTHS, n_heads, LENGTHS))
+    table = pd.DataFrame(
+        {
+            "layer": layer.reshape(-1),
+            "head": head.reshape(-1),
+            "from": 2 ** length.reshape(-1),
+            "to": 2 ** (length.reshape(-1) + 1) - 1,
+            "entropy": ordered(state.by_length.average()),
+            "uniform": ordered(state.uniform_by_length.average()),
+            "error": ordered(state.by_length.error()),
+            "texts": ordered(state.by_length.count).astype(np.int64),
+        }
+    )
+    longest = table.loc[table["texts"] > 0, "to"].max()
+    return table[table["to"] <= longest].reset_index(drop=True)

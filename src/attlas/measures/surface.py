@@ -11,8 +11,8 @@ from torch import Tensor
 
 from attlas.core.attention import REACH, Attention
 from attlas.core.batch import Batch
-from attlas.core.measure import Measure, Shape, head_table
-from attlas.core.states import Moments, State
+from attlas.core.measure import Measure, Shape, head_tables
+from attlas.core.states import HeadMeans, State
 
 COLUMNS = (
     "self",
@@ -70,9 +70,7 @@ def _marks_and_shares(batch: Batch, punctuation: frozenset[str]) -> tuple[Tensor
 class SurfaceState(State):
     """Means over texts."""
 
-    mean: Moments  # layer head column
-    uniform: Moments  # layer head column
-    difference: Moments  # layer head column: of the two, text by text
+    heads: HeadMeans  # of COLUMNS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,20 +85,12 @@ class Surface(Measure[SurfaceState]):
 
     def start(self, model: Shape) -> SurfaceState:
         shape = (model.n_layers, model.n_heads, len(COLUMNS))
-        return SurfaceState(*(Moments.zeros(*shape) for _ in range(3)))
+        return SurfaceState(HeadMeans.zeros(*shape, shares=True))
 
     def update(self, state: SurfaceState, layer: Attention) -> None:
         marks, uniform = frozenset(self.punctuation), layer.uniform
-        values = surface(layer, marks)
         control = uniform.once(("surface", marks), lambda: surface(uniform, marks))
-        state.mean.add(layer.index, values)
-        state.uniform.add(layer.index, control.expand(-1, layer.n_heads, -1))
-        state.difference.add(layer.index, values - control)
+        state.heads.add(layer, surface(layer, marks), control)
 
     def result(self, state: SurfaceState) -> dict[str, pd.DataFrame]:
-        controls = {
-            "uniform": state.uniform.average(),
-            "error": state.mean.error(),
-            "difference_error": state.difference.error(),
-        }
-        return {"surface": head_table(COLUMNS, state.mean.average(), **controls)}
+        return head_tables("surface", COLUMNS, state.heads)

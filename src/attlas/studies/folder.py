@@ -111,6 +111,10 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and value >= 0
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
 def _is_digest(value: Any) -> bool:
     return value is None or isinstance(value, str)
 
@@ -175,7 +179,13 @@ SHAPES: dict[str, Callable[[Any], bool]] = {  # of what a manifest may have
     "counts": _of(_is_count),
     "controls": _are_controls,
     "versions": _of(_is_string),
-    "seconds": lambda value: isinstance(value, int | float),
+    "seconds": _is_number,
+    "until": _with(
+        half_width=_is_number,
+        widest=lambda value: value is None or _is_number(value),
+        reached=lambda value: isinstance(value, bool),
+        corpus_rows=_is_count,
+    ),
     "opened_from": _of(_is_string),
 }
 
@@ -582,7 +592,7 @@ def refuse_other(
     """Refuse a folder that was made from other inputs, and say which of them changed."""
     theirs = manifest["identity"]
     changed = [name for name in {**identity, **theirs} if theirs.get(name) != identity.get(name)]
-    if "measures" in changed:
+    if {"measures", "until"} & set(changed):
         changed = [name for name in changed if name != "cut"]  # which follows from them
     if not changed:
         return

@@ -264,6 +264,17 @@ class Study:
         """One row per head, one column per number: `surface.previous`, `entropy`, ..."""
         return self._atlas.copy()
 
+    def difference(self, other: Study, table: str) -> pd.DataFrame:
+        """How the heads of this study differ from those of another one of the same corpus.
+
+        One row per head: `layer head`, and for every column of a table such as `surface`
+        `COLUMN_difference` (this study minus the other), and the ends `COLUMN_low` and
+        `COLUMN_high` of its 95% interval. Texts are paired by the bootstrap replicates of both.
+        """
+        from attlas.studies.compare import paired_differences
+
+        return paired_differences(self, other, table)
+
     def report(self, path: str | Path = "report.html", *, force: bool = False) -> Path:
         """Write the report: one HTML file that opens offline, whole or not at all.
 

@@ -34,11 +34,12 @@ from attlas.studies.shards import (
     shards,
     survey,
 )
+from attlas.studies.stopping import Stopping
 from attlas.studies.store import ShardStore, arrow, write_parquet, write_quarantine
 from attlas.support.errors import StudyError
 from attlas.support.files import write_errors
 from attlas.support.fingerprint import Fingerprint, fingerprint, source_digest, versions
-from attlas.support.options import check_fields, option
+from attlas.support.options import check_fields, option, until_option
 from attlas.support.progress import Report, progress_bar
 
 STUDY = "study"
@@ -56,6 +57,7 @@ class StudyOptions:
     keep_states: bool = False
     seed: int = 0
     progress: bool | None = None
+    until: float | None = until_option()
 
     def __post_init__(self) -> None:
         check_fields(self, StudyError)
@@ -79,7 +81,9 @@ def study(
 
     def go(folder: Path) -> Study:
         with progress_bar("reading attention", wanted=how.progress) as report:
-            run = _Run(model, corpus, chosen, folder, surveyed, how.seed, how.keep_states)
+            run = _Run(
+                model, corpus, chosen, folder, surveyed, how.seed, how.keep_states, until=how.until
+            )
             return run.go(engine, how.fresh, report)
 
     return in_folder(out, go)
@@ -150,16 +154,20 @@ class _Run:
     seed: int
     keep_states: bool
     known: _Known = _Known()
+    until: float | None = None
 
     def __post_init__(self) -> None:
         self.results = Folder(self.folder, STUDY)
         self.shards = ShardStore(self.results.states)
-        slow = "network" in union_of_needs(self.measures)
+        self.stopping: Stopping | None = None
+        slow = "network" in union_of_needs(self.measures) or self.until is not None
         self.cut = (COSTLY_TEXTS, COSTLY_CHARACTERS) if slow else (SHARD_TEXTS, SHARD_CHARACTERS)
 
     def go(self, engine: Engine, fresh: bool, report: Report) -> Study:
         began = time.perf_counter()
         self.model.n_layers  # noqa: B018  refuses a model without attention before writing
+        if self.until is not None:
+            self.stopping = Stopping(self.until, self.model, self.measures, self.shards)
         parts = self.model.identity() if self.known.model is None else self.known.model
         identity = self.identity(parts)
         about = self.describe(parts)
@@ -179,6 +187,7 @@ class _Run:
             "measures": fingerprint({measure.name: measure for measure in self.measures}),
             "cut": fingerprint([*self.cut, LANES, BUDGET_TOKENS, BUDGET_CELLS]),
             "seed": fingerprint(self.seed),
+            **({} if self.until is None else {"until": fingerprint(self.until)}),
             SOURCE: source_digest(),
         }
 
@@ -196,8 +205,12 @@ class _Run:
         }
 
     def run_shards(self, engine: Engine, report: Report, made_from: str) -> int:
-        """Run the shards that are missing; return the number of all."""
+        """Run the shards that are missing; return the number of those that count.
+
+        When enough were read, the other rows are only hashed.
+        """
         lock, finished, count, whole = threading.Lock(), 0, 0, Fingerprint()
+        stopping = self.stopping
 
         def on_progress(rows: int) -> None:
             nonlocal finished
@@ -208,6 +221,8 @@ class _Run:
         def tasks() -> Iterator[Task]:
             nonlocal count
             for shard in shards(self.corpus, *self.cut, None if self.known.texts else whole):
+                if stopping is not None and stopping.is_enough():
+                    continue
                 count += 1
                 key = fingerprint(("shard", made_from, shard.index, shard.rows))
                 if self.shards.find(shard.index, key):
@@ -222,7 +237,7 @@ class _Run:
             raise StudyError(
                 f"{self.corpus.name} changed while it was read; run the same command again"
             )
-        return count
+        return stopping.shards if stopping is not None and stopping.is_enough() else count
 
     def finish(self, count: int, began: float) -> None:
         """Merge the shards in order, write the tables, then the manifest of a complete study."""
@@ -250,6 +265,8 @@ class _Run:
                 "tables": about,
                 "seconds": round(time.perf_counter() - began, 3),
             }
+            if self.stopping is not None:
+                end["until"] = self.stopping.describe(self.survey.rows)
             self.results.publish(stage, end, self.keep_states)
 
     def _frames(self, count: int) -> dict[str, tuple[pd.DataFrame, str]]:

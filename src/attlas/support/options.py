@@ -95,6 +95,12 @@ class Opening(Option):
 
 WORKERS = Option("Number of workers (default: one per core).", at_least=1, at_most=1_024)
 MAX_LENGTH = Option("Truncate texts to this many tokens.", at_least=3, at_most=1_000_000)
+UNTIL = Option(
+    "Stop reading when 95% intervals of all shares of attention (surface) are at most this wide to "
+    "each side.",
+    at_least=0.005,
+    at_most=0.5,
+)
 SEED = Option("Random seed.", at_least=0, at_most=2**32 - 1)
 
 TEXTS = "texts"  # what `attlas.read` takes; its opener gets the openings of texts as well
@@ -141,6 +147,11 @@ def seed_option(default: int = 0) -> Any:
 def workers_option() -> Any:
     """Declare a number of workers."""
     return field(default=None, metadata={_KEY: WORKERS})
+
+
+def until_option() -> Any:
+    """Declare how narrow intervals must be to stop reading; by default all texts are read."""
+    return field(default=None, metadata={_KEY: UNTIL})
 
 
 def same_option(record: type, name: str, default: Any) -> Any:

@@ -274,7 +274,7 @@ class BarcodeMeasure(HeadFeatures):
 
     def result(self, state: FeaturesState) -> dict[str, pd.DataFrame]:
         tables = super().result(state)
-        counts = state.heads.count.reshape(-1, len(self.features))
+        counts = state.heads.mean.count.reshape(-1, len(self.features))
         tables["barcode_heads"] = tables["barcode_heads"].assign(
             texts=counts[:, 0], h1_texts=counts[:, -1]
         )

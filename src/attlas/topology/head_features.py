@@ -11,8 +11,8 @@ import pandas as pd
 
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.measure import Measure, Outputs, Shape, head_table
-from attlas.core.states import Moments, Rows, State
+from attlas.core.measure import Measure, Outputs, Shape, head_tables
+from attlas.core.states import HeadMeans, Rows, State
 from attlas.support.arrays import Array
 
 
@@ -48,9 +48,7 @@ class FeaturesState(State):
     """One row per text, and each head's means over texts."""
 
     rows: Rows
-    heads: Moments  # layer head feature
-    uniform: Moments  # layer head feature
-    difference: Moments  # layer head feature: of the two, text by text
+    heads: HeadMeans  # of the features
     table: str = field(metadata={"parameter": True})  # of the rows
     pending: list[Array] = field(  # the layers of the current batch
         default_factory=list, metadata={"parameter": True}
@@ -82,16 +80,13 @@ class HeadFeatures(Measure[FeaturesState]):
 
     def start(self, model: Shape) -> FeaturesState:
         shape = (model.n_layers, model.n_heads)
-        mean, uniform, difference = (Moments.zeros(*shape, len(self.features)) for _ in range(3))
         rows = Rows.empty(column_names(*shape, self.features))
-        return FeaturesState(rows, mean, uniform, difference, self.name)
+        return FeaturesState(rows, HeadMeans.zeros(*shape, len(self.features)), self.name)
 
     def update(self, state: FeaturesState, layer: Attention) -> None:
         values = self.values(layer)
         uniform = layer.uniform.once(("features", self), lambda: self.values(layer.uniform))
-        state.heads.add(layer.index, values)
-        state.uniform.add(layer.index, np.broadcast_to(uniform, values.shape))
-        state.difference.add(layer.index, values.astype(np.float64) - uniform)
+        state.heads.add(layer, values.astype(np.float64), uniform)
         state.pending.append(values.astype(self.kind, copy=False))
 
     def finish_batch(self, state: FeaturesState, batch: Batch, outputs: Outputs) -> None:
@@ -101,10 +96,5 @@ class HeadFeatures(Measure[FeaturesState]):
         state.rows.add(np.array(batch.indices), {"text": ids}, wide)
 
     def result(self, state: FeaturesState) -> dict[str, pd.DataFrame]:
-        controls = {
-            "uniform": state.uniform.average(),
-            "error": state.heads.error(),
-            "difference_error": state.difference.error(),
-        }
-        heads = head_table(self.features, state.heads.average(), **controls)
-        return {self.name: state.rows.frame(), f"{self.name}_heads": heads}
+        heads = head_tables(f"{self.name}_heads", self.features, state.heads)
+        return {self.name: state.rows.frame(), **heads}

@@ -160,11 +160,23 @@ def _usual_facts(manifest: Mapping[str, Any]) -> list[Fact]:
     if "analysed" in counts:
         read = f"{counts['analysed']:,} of {counts['read']:,} read"
         out.append(("texts", f"{read}, {counts.get('tokens', 0):,} tokens"))
+    if "until" in manifest:
+        out.append(("stopped", _stopped(manifest["until"], counts["read"])))
     if model and "truncated" in counts:
         out.append(("truncated", _truncated(counts, model["max_length"])))
     out.append(("excluded", excluded_rows(counts)))
     out.append(("time", f"{manifest['seconds']:.1f} s"))
     return out
+
+
+def _stopped(until: Mapping[str, Any], read: int) -> str:
+    """Why a study that may stop early read as many rows as it did."""
+    wanted, widest = f"±{until['half_width']:g}", until["widest"]
+    if until["reached"]:
+        rows = f"{read:,} of {until['corpus_rows']:,} rows"
+        return f"after {rows}: 95% intervals of all shares are within {wanted}"
+    reached = "are unknown" if widest is None else f"reach ±{widest:.3f}"
+    return f"at the end of the corpus: 95% intervals of shares {reached}, not {wanted}"
 
 
 def excluded_rows(counts: Mapping[str, int]) -> str:

@@ -19,6 +19,8 @@ from attlas.measures.section.columns import (
 )
 from attlas.measures.section.findings import (
     entropy_claims,
+    entropy_notes,
+    entropy_warnings,
     head_distance_notes,
     importance_claims,
     importance_notes,
@@ -27,6 +29,8 @@ from attlas.measures.section.findings import (
     position_period,
     special_gradient_notes,
     surface_claims,
+    surface_notes,
+    surface_warnings,
     topk_notes,
 )
 from attlas.views import charts
@@ -202,8 +206,22 @@ def _section(name: str, figures: Figures, **more: Any) -> Section:
 
 
 SECTIONS = {
-    "surface": _section("surface", _surface, claims=surface_claims, smallest_effect=0.02),
-    "entropy": _section("entropy", _entropy, claims=entropy_claims, smallest_effect=0.1),
+    "surface": _section(
+        "surface",
+        _surface,
+        claims=surface_claims,
+        smallest_effect=0.02,
+        notes=surface_notes,
+        warnings=surface_warnings,
+    ),
+    "entropy": _section(
+        "entropy",
+        _entropy,
+        claims=entropy_claims,
+        smallest_effect=0.1,
+        notes=entropy_notes,
+        warnings=entropy_warnings,
+    ),
     "positions": _section("positions", _positions),
     "totals": _section("totals", _totals, needs=("totals", "texts")),
     "heatmap": _section("heatmap", _heatmap, needs=("heatmap", "heatmap_uniform")),

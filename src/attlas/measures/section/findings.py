@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -24,6 +25,8 @@ TARGETS = {
 }
 
 
+ENTROPIES = {"entropy": "entropy", "cls_entropy": "entropy in the row of [CLS]"}
+RELIABLE = 0.5  # split-half reliability: below, another half of the texts ranks heads otherwise
 REPEATS = 1.5  # times as much attention at multiples of the period as elsewhere: a warning
 
 
@@ -53,6 +56,60 @@ def entropy_claims(study: Tables) -> list[Claim]:
             strict=True,
         )
         for claim in head_claims(table, column, words, texts, bounds=(0.0, math.inf))
+    ]
+
+
+def surface_notes(study: Tables) -> list[str]:
+    """How reliable the rankings of heads by attention to simple targets are."""
+    return _reliability_notes(study, "surface", "by attention to", TARGETS)
+
+
+def surface_warnings(study: Tables) -> list[str]:
+    """A warning about every target by which heads cannot be ranked."""
+    return _reliability_warnings(study, "surface", "by attention to", TARGETS)
+
+
+def entropy_notes(study: Tables) -> list[str]:
+    """How reliable the rankings of heads by entropy are."""
+    return _reliability_notes(study, "entropy", "by", ENTROPIES)
+
+
+def entropy_warnings(study: Tables) -> list[str]:
+    """A warning if heads cannot be ranked by their entropy."""
+    return _reliability_warnings(study, "entropy", "by", ENTROPIES)
+
+
+def _reliabilities(study: Tables, table: str, names: Mapping[str, str]) -> pd.DataFrame:
+    """The reliability of rankings by these columns, where it is known; none in earlier versions."""
+    if not study.has(f"{table}_reliability"):
+        return pd.DataFrame(columns=["column", "reliability", "first_texts", "second_texts"])
+    rows = study.table(f"{table}_reliability")
+    return rows[rows["column"].isin(names) & rows["reliability"].notna()]
+
+
+def _reliability_notes(study: Tables, table: str, by: str, names: Mapping[str, str]) -> list[str]:
+    rows = _reliabilities(study, table, names)
+    if rows.empty:
+        return []
+    each = [
+        f"{names[row['column']]} {decimal(row['reliability'])}" for row in rows.to_dict("records")
+    ]
+    texts = " and ".join(f"{int(rows[name].max()):,}" for name in ("first_texts", "second_texts"))
+    return [
+        f"Ranking of heads {by} {', '.join(each)}: split-half reliability (n = {texts} texts in "
+        "the halves; 0 is chance)."
+    ]
+
+
+def _reliability_warnings(
+    study: Tables, table: str, by: str, names: Mapping[str, str]
+) -> list[str]:
+    rows = _reliabilities(study, table, names)
+    rows = rows[rows["reliability"] < RELIABLE]
+    return [
+        f"Heads cannot be ranked {by} {names[row['column']]}: the ranking has a split-half "
+        f"reliability of {decimal(row['reliability'])} (below {RELIABLE}); read more texts."
+        for row in rows.to_dict("records")
     ]
 
 
