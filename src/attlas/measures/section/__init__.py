@@ -29,6 +29,12 @@ from attlas.measures.section.findings import (
     surface_claims,
     topk_notes,
 )
+from attlas.measures.section.heads import (
+    head_distance_rows,
+    importance_rows,
+    position_rows,
+    special_gradient_rows,
+)
 from attlas.views import charts
 from attlas.views.numbers import decimal
 from attlas.views.overlay import Overlay, overlay
@@ -204,7 +210,7 @@ def _section(name: str, figures: Figures, **more: Any) -> Section:
 SECTIONS = {
     "surface": _section("surface", _surface, claims=surface_claims, smallest_effect=0.02),
     "entropy": _section("entropy", _entropy, claims=entropy_claims, smallest_effect=0.1),
-    "positions": _section("positions", _positions),
+    "positions": _section("positions", _positions, head=position_rows),
     "totals": _section("totals", _totals, needs=("totals", "texts")),
     "heatmap": _section("heatmap", _heatmap, needs=("heatmap", "heatmap_uniform")),
     "topk": _section("topk", _topk, notes=topk_notes, needs=("topk_types",)),
@@ -220,16 +226,22 @@ SECTIONS = {
         _importance,
         claims=importance_claims,
         smallest_effect=0.01,
+        head=importance_rows,
         notes=importance_notes,
     ),
     "head_distance": _section(
         "head_distance",
         _head_distance,
+        head=head_distance_rows,
         notes=head_distance_notes,
         needs=("head_distance", "head_map"),
         order=_PROBED - 1,
     ),
     "special_gradient": _section(
-        "special_gradient", _special_gradient, notes=special_gradient_notes, order=_PROBED
+        "special_gradient",
+        _special_gradient,
+        head=special_gradient_rows,
+        notes=special_gradient_notes,
+        order=_PROBED,
     ),
 }
