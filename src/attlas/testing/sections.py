@@ -242,7 +242,7 @@ def _check_card(card: HeadCard) -> None:
         assert (row.control is None) == (not row.control_name), row
         assert (row.low is None) == (row.high is None), row
         assert row.verdict is None or row.control is not None, row
-    scores = [one.score for one in card.examples]
+    scores = [round(one.score, 3) for one in card.examples]
     assert scores == sorted(scores), card.examples
 
 
