@@ -22,6 +22,7 @@ from attlas.support.options import option
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 SCORES = ("entropy", "self", "previous", "next", "first", "cls", "sep", "punctuation")
+BEGIN = 200  # characters of a text
 PLACES = 4  # by which scores are ordered, so that their order does not hang on the last bit
 
 
@@ -104,6 +105,7 @@ class Examples(Measure[ExamplesState]):
     def result(self, state: ExamplesState) -> dict[str, pd.DataFrame]:
         places = [place for _, place, _ in state.sample.entries]
         entries = [arrays for _, _, arrays in state.sample.entries]
+        about = [_json(arrays["about"]) for arrays in entries]
         scores = np.array([one["score"] for one in entries], dtype=np.float64)
         scores = scores.reshape(len(entries), *state.shape)
         chosen = [
@@ -118,7 +120,8 @@ class Examples(Measure[ExamplesState]):
                 "head": head,
                 "quantile": quantile,
                 "place": places[entry],
-                "text": _json(entries[entry]["about"])["text"],
+                "text": about[entry]["text"],
+                "begins": about[entry]["begins"],
                 "tokens": int(entries[entry]["n_tokens"][0]),
                 "has_keys": entries[entry]["keys"].shape[2] > 0,
                 "score_of": self.score,
@@ -146,6 +149,7 @@ EXAMPLE_TYPES = {
     "quantile": "float64",
     "place": "int64",
     "text": "object",
+    "begins": "object",
     "tokens": "int64",
     "has_keys": "bool",
     "score_of": "object",
@@ -183,9 +187,10 @@ def at_quantiles(scores: Floats) -> list[tuple[float, int]]:
 
 
 def _about(batch: Batch, most: int) -> dict[str, Array]:
-    """The id of a text, how many tokens it has and, if they are kept, what they are."""
+    """The id of a text, how it begins, how many tokens it has and, if kept, what they are."""
     kept = batch.n_tokens <= most
-    about = {"text": batch.texts[0].id, "strings": batch.surfaces[0] if kept else []}
+    text, strings = batch.texts[0], batch.surfaces[0] if kept else ()
+    about = {"text": text.id, "begins": text.text[:BEGIN], "strings": strings}
     spans = np.where(batch.special[0][:, None], -1, batch.offsets[0])
     return {
         "about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),

@@ -38,6 +38,7 @@ KEYS = ("layer", "head", "other_layer", "other_head", "n")  # numbers that name 
 FREE = (  # columns of words that come from a user's texts and labels
     "text",
     "content",
+    "begins",
     "string",
     "token",
     "label",

@@ -15,8 +15,7 @@ from attlas.views.head_rows import HeadExample, HeadRow, finding_row
 from attlas.views.numbers import head_name, number
 from attlas.views.section import Section, Tables, shown
 from attlas.views.tables import TextTable
-
-EXCERPT = 160  # characters of an example text that are shown
+from attlas.views.texts import excerpt
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,9 +77,10 @@ class HeadCard:
     @property
     def example_table(self) -> TextTable:
         """The example texts, from the lowest score to the highest."""
-        score = self.examples[0].label if self.examples else "score"
+        first = self.examples[0] if self.examples else None
+        score = first.title if first else "score"
         rows = tuple(
-            (f"{one.quantile:.0%}", number(one.score), number(one.control), excerpt(one.content))
+            (f"{one.quantile:.0%}", number(one.score), number(one.control), excerpt(one.begins))
             for one in self.examples
         )
         titles = ("quantile", score, "uniform attention", "text")
@@ -171,13 +171,3 @@ def _number(value: float) -> str:
     ('.12', '0.00041')
     """
     return number(value) if abs(value) >= 0.01 or value == 0 else f"{value:.2g}"
-
-
-def excerpt(content: str) -> str:
-    """The beginning of a text on one line.
-
-    >>> excerpt("one\\ntwo"), excerpt("word " * 100)[-12:]
-    ('one two', 'ord word ...')
-    """
-    line = " ".join(content.split())
-    return line if len(line) <= EXCERPT else f"{line[: EXCERPT - 4].rstrip()} ..."

@@ -52,12 +52,17 @@ class HeadExample:
 
     quantile: float
     text: str  # its id
-    content: str
+    begins: str
     score: float
     control: float
     label: str  # of the score
     unit: str = ""
     section: str = ""
+
+    @property
+    def title(self) -> str:
+        """The label of the score with its unit."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
 
     def record(self) -> dict[str, Any]:
         """The example as JSON."""

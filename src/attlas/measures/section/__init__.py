@@ -30,9 +30,12 @@ from attlas.measures.section.findings import (
     topk_notes,
 )
 from attlas.measures.section.heads import (
+    examples_table,
     head_distance_rows,
+    head_examples,
     importance_rows,
     position_rows,
+    score_label,
     special_gradient_rows,
 )
 from attlas.views import charts
@@ -173,6 +176,14 @@ def _position_bias(study: Tables) -> list[Figure]:
     return out
 
 
+def _examples(study: Tables) -> list[Figure]:
+    table = examples_table(study)
+    if table is None:
+        return []
+    score = score_label(study.table("examples", ["score_of"])["score_of"].iloc[0])
+    return [TEXT["examples"].figure("quantiles", table=table, score=score)]
+
+
 def _importance(study: Tables) -> list[Figure]:
     return head_figure(TEXT["importance"], study.table("importance"), IMPORTANCE, "importance")
 
@@ -221,6 +232,7 @@ SECTIONS = {
         notes=position_bias_notes,
         needs=("position_bias", "position_bias_heads"),
     ),
+    "examples": _section("examples", _examples, examples=head_examples),
     "importance": _section(
         "importance",
         _importance,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from attlas.measures.section.columns import GRADIENT, IMPORTANCE
+from attlas.measures.section.columns import GRADIENT, IMPORTANCE, TARGETS
 from attlas.measures.section.profiles import FAR, offset_labels
 from attlas.views.findings import analysed
-from attlas.views.head_rows import HeadRow, column_rows, is_known, row_of_head
-from attlas.views.numbers import head_name
+from attlas.views.head_rows import HeadExample, HeadRow, column_rows, is_known, row_of_head
+from attlas.views.numbers import head_name, head_names, number
 from attlas.views.section import Tables
+from attlas.views.tables import TextTable
+from attlas.views.texts import excerpt
 
 NEAREST = 3  # heads
 
@@ -76,3 +78,50 @@ def head_distance_rows(study: Tables, layer: int, head: int) -> list[HeadRow]:
 
 def _other(row: dict[str, float]) -> str:
     return head_name({"layer": row["other_layer"], "head": row["other_head"]})
+
+
+def score_label(name: str) -> str:
+    """What a score of the table `examples` is called.
+
+    >>> score_label("entropy"), score_label("sep")
+    ('entropy below uniform', 'attention to [SEP]')
+    """
+    return (
+        "entropy below uniform" if name == "entropy" else f"attention to {TARGETS.get(name, name)}"
+    )
+
+
+def head_examples(study: Tables, layer: int, head: int) -> list[HeadExample]:
+    """The texts at quantiles of the score of a head."""
+    table = study.table("examples")
+    own = table[(table["layer"] == layer) & (table["head"] == head)]
+    known = own.dropna(subset=["quantile", "score", "control"]).sort_values("quantile")
+    return [
+        HeadExample(
+            quantile=float(row["quantile"]),
+            text=str(row["text"]),
+            begins=str(row["begins"]),
+            score=float(row["score"]),
+            control=float(row["control"]),
+            label=score_label(row["score_of"]),
+            unit="nats" if row["score_of"] == "entropy" else "",
+        )
+        for row in known.to_dict("records")
+    ]
+
+
+def examples_table(study: Tables) -> TextTable | None:
+    """The scores of every head at quantiles, and the beginning of the text with the highest."""
+    table = study.table("examples").dropna(subset=["quantile", "score", "control"])
+    if table.empty:
+        return None
+    table = table.assign(name=head_names(table))
+    scores = table.pivot_table("score", "name", "quantile", sort=False)
+    scores = scores.reindex(columns=sorted(scores.columns))
+    top = table[table["quantile"] == table["quantile"].max()].set_index("name")
+    titles = ("head", *(f"{one:.0%}" for one in scores), "uniform", "text with the highest")
+    rows = tuple(
+        (name, *map(number, scores.loc[name]), number(row["control"]), excerpt(row["begins"]))
+        for name, row in top.iterrows()
+    )
+    return TextTable(titles, rows, (True, *[False] * (len(titles) - 2), True))
