@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from attlas.core.measure import Measure
     from attlas.core.text import Text
     from attlas.models.look import TextAttention
+    from attlas.views.cards import HeadCard
 
 
 class StudyKeywords(TypedDict, total=False):
@@ -89,4 +90,11 @@ def _notebook(study: Study) -> str:
     return study_html(study, sections())
 
 
-Study.pages = Pages(report=_report, notebook=_notebook)
+def _card(study: Study, layer: int, head: int) -> HeadCard:
+    from attlas.catalogue import sections
+    from attlas.views.cards import head_card
+
+    return head_card(study, sections(), layer, head)
+
+
+Study.pages = Pages(report=_report, notebook=_notebook, card=_card)

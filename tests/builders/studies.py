@@ -47,6 +47,7 @@ MEASURES = (
     "topk",
     "heatmap",
     "position_bias",
+    "examples",
     "head_distance",
     "special_gradient",
     "importance",

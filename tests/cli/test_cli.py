@@ -31,6 +31,7 @@ from attlas.testing import tiny
 from attlas.views import numbers
 from tests.builders.pages import drawn_before, findings, n_pictures
 from tests.builders.processes import CommandOutput, Run
+from tests.builders.studies import measured
 
 LIGHT = """
 import sys
@@ -242,6 +243,28 @@ def test_report_of_what_is_no_study(attlas_command: Run, tmp_path: Path) -> None
         done = attlas_command("report", folder)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert message in done.stderr
+
+
+def test_report_prints_the_card_of_a_head(
+    inside: Callable[..., CommandOutput], tmp_path: Path
+) -> None:
+    study = measured()
+    for name in ("L1H2", "L1.H2"):
+        shown = inside("report", study.folder, "--head", name)
+        assert shown.code == 0, shown.error
+        assert shown.out.startswith(study.head("L1H2").sentence)
+        assert f"next      attlas report {study.folder}" in shown.out
+    printed = inside("report", study.folder, "--head", "L1H2", "--json")
+    assert json.loads(printed.out) == to_json(study.head(1, 2).to_dict())
+    assert not (study.folder / "report.html").exists()
+    for wrong, message in (
+        (["--head", "2.10"], "'2.10' is not a head; write layer and head as L2H10, both from 0"),
+        (["--head", "L9H0"], "there is no head L9H0: "),
+        (["--head", "L1H2", "--charts", "c"], "--head prints a card and writes nothing"),
+    ):
+        refused = inside("report", study.folder, *wrong)
+        assert (refused.code, refused.error.count("\n")) == (2, 1)
+        assert message in refused.error
 
 
 @pytest.mark.slow

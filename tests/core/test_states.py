@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from safetensors.numpy import load, save
 
-from attlas.core.states import Histogram, Moments, Rows, State, Sums, TopList
+from attlas.core.states import Histogram, Moments, Rows, Sample, State, Sums, TopList
 from tests import strategies
 
 few = settings(max_examples=60, deadline=None)
@@ -142,6 +142,44 @@ def test_a_top_list_is_the_head_of_the_sorted_entries_in_whatever_order_they_com
             np.testing.assert_array_equal(found.scores[1, head], [-score for score, _ in best])
             np.testing.assert_array_equal(found.indices[1, head], [place for _, place in best])
         assert (found.indices[0] == -1).all()
+
+
+@few
+@given(strategies.generators, st.integers(1, 6), st.integers(0, 12))
+def test_a_sample_is_the_smallest_keys_in_whatever_order_and_grouping_they_come(rng, size, count):
+    """Few keys, so that ties decide; shapes differ from entry to entry; through arrays and back."""
+    entries = [
+        (int(rng.integers(0, 4)), tie, {"a": rng.random((tie % 3, 2)), "b": np.array([tie])})
+        for tie in range(count)
+    ]
+    expected = sorted(entries, key=lambda entry: entry[:2])[:size]
+    parts = [Sample(size) for _ in range(3)]
+    for number in rng.permutation(count).tolist():
+        key, tie, arrays = entries[number]
+        part = parts[int(rng.integers(3))]
+        entering = part.entering([key, 9], [tie, 99])
+        part.add(key, tie, arrays)
+        assert ((key, tie) in [one[:2] for one in part.entries]) == (0 in entering)
+    kept = [part.arrays() for part in parts]
+    whole = reduce(Sample.merge, parts)
+    back = Sample(size).restored(load(save(whole.arrays())))
+    for one in (whole, back, parts[0].merge(parts[1].merge(parts[2]))):
+        assert [entry[:2] for entry in one.entries] == [entry[:2] for entry in expected]
+        for (_, _, left), (_, _, right) in zip(one.entries, expected, strict=True):
+            assert left.keys() == right.keys()
+            for name in left:
+                np.testing.assert_array_equal(left[name], right[name])
+    for part, before in zip(parts, kept, strict=True):  # merging changes neither side
+        after = part.arrays()
+        assert all(np.array_equal(after[name], before[name]) for name in before)
+
+
+def test_entries_of_one_batch_compete_with_each_other():
+    sample = Sample(2)
+    sample.add(5, 0, {})
+    assert sample.entering([7, 3, 4, 9], [1, 2, 3, 4]) == [1, 2]
+    assert sample.entering([7, 9], [1, 2]) == [0]
+    assert Sample(2).entering([], []) == []
 
 
 def test_rows_come_back_in_corpus_order_whatever_the_order_of_batches():

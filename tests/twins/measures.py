@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from attlas.measures.special_gradient import COLUMNS
-from tests.twins.attention import n_visible_queries, uniform
+from tests.twins.attention import n_visible_queries, row_entropy, uniform
 
 
 def surface(head, cls, sep, punctuation):
@@ -96,4 +96,29 @@ def sizes_slowly(gradient, visible, tokens):
             if visible[query][key] and marks[name][key]
         ]
         out.append(sum(found) / len(found) if found else math.nan)
+    return out
+
+
+def entropy_below_uniform(head, visible):
+    """How far the mean entropy of the rows of one head is below that of uniform attention."""
+    gaps = [
+        math.log(sum(seen)) - entropy
+        for seen, entropy in zip(visible, row_entropy(head), strict=True)
+    ]
+    return sum(gaps) / len(gaps)
+
+
+def examples(scores, sampled):
+    """The texts at quantiles 0, 1/4, ... of a score of one head, among the sampled ones in the
+    order of their keys."""
+    order = sorted(sampled, key=lambda text: round(scores[text], 4))
+    return [order[math.floor(part * (len(order) - 1) / 4 + 0.5)] for part in range(5)]
+
+
+def largest_keys(head, visible, k):
+    """(query, key) of the k largest visible weights of each row, the first of equals first."""
+    out = []
+    for query, row in enumerate(head):
+        seen = [key for key in range(len(row)) if visible[query][key]]
+        out += [(query, key) for key in sorted(seen, key=lambda key: -row[key])[:k]]
     return out

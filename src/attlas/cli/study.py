@@ -27,6 +27,7 @@ from attlas.cli.app import (
 )
 from attlas.cli.verbs import add_command
 from attlas.support.errors import AttlasError
+from attlas.support.heads import parse_head
 from attlas.support.options import (
     check_fields,
     given,
@@ -40,6 +41,7 @@ from attlas.support.outputs import CHARTS, FORMAT, PAGE, PICTURES, check_output
 if TYPE_CHECKING:
     from attlas.corpora import Corpus
     from attlas.models import Model
+    from attlas.studies.opened import Study
 
 GLOBAL_HELP = "Global tokens of a Longformer: first, special, none, or indices such as 0,5."
 PICKLE_HELP = "Also read pickled weights, which can run code: only if you trust them."
@@ -273,16 +275,25 @@ def report(
         Path | None, typer.Option("--charts", help="Also write every chart into this folder.")
     ] = None,
     kind: Annotated[str, choice("--format", FORMAT)] = "svg",
+    head: Annotated[
+        str | None,
+        typer.Option(
+            "--head", metavar="L2H10", help="Print what is known of one head; write no page."
+        ),
+    ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Write the report of one or more results: one page that opens offline, and its charts."""
+    if head is not None:
+        if out is not None or charts is not None:
+            raise AttlasError("--head prints a card and writes nothing; omit --out and --charts")
+        _print_head(folders, head, as_json)
+        return
     if out is not None and not out.is_dir():
         check_output(out, [PAGE], force)
     with status("writing the report"):
-        from attlas.studies.opened import Study
-
-        opened = Study.open(folders[0]).with_parts().combined_with(*map(Study.open, folders[1:]))
+        opened = _opened(folders)
         from attlas.catalogue import sections
         from attlas.views.report import write_charts
 
@@ -295,6 +306,27 @@ def report(
         print(path)
     more = "" if charts else f" (charts: attlas report {folders[0]} --charts pictures)"
     print_next(f"open {page} in a browser{more}")
+
+
+def _opened(folders: list[Path]) -> Study:
+    """The results in these folders, with the parts of the first, for one report."""
+    from attlas.studies.opened import Study
+
+    return Study.open(folders[0]).with_parts().combined_with(*map(Study.open, folders[1:]))
+
+
+def _print_head(folders: list[Path], name: str, as_json: bool) -> None:
+    """Print the card of one head."""
+    parse_head(name)  # refused before a folder is read
+    with status("reading the results"):
+        card = _opened(folders).head(name)
+    if as_json:
+        print_json(card.to_dict())
+        return
+    from attlas.views.terminal import print_card
+
+    print_card(card)
+    print_next(f"attlas report {folders[0]}")
 
 
 @app.command()

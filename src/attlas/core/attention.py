@@ -217,6 +217,10 @@ class Attention(Memo, ABC):
         """The mass between bins, summed over their queries and over the texts: [head, bin, bin]."""
 
     @abstractmethod
+    def of_text(self, text: int) -> Attention:
+        """The same layer of one of the texts."""
+
+    @abstractmethod
     def over_heads(self) -> Attention:
         """The same layer with one head, the mean of all."""
 
@@ -387,6 +391,13 @@ class DenseAttention(Attention):
     def _like(self, weights: Tensor) -> DenseAttention:
         """Other weights of the same layer, which see the same."""
         return DenseAttention(weights, self.batch, self.index, self.visible)
+
+    def of_text(self, text: int) -> DenseAttention:
+        visible = self.visible
+        if visible is not None and len(visible) > 1:
+            visible = visible[text : text + 1]
+        weights = self.weights[text : text + 1]
+        return DenseAttention(weights, self.batch.of_text(text), self.index, visible)
 
     def over_heads(self) -> DenseAttention:
         seen = None if self.visible is None else self.visible.any(1, keepdim=True)

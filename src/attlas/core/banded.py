@@ -266,6 +266,12 @@ class BandedAttention(Attention):
         sums = band_kernels.grid(*arrays, self._global_positions, of, all_edges, self.n_heads)
         return torch.from_numpy(sums[:, :size, :size]).to(self.band.device)
 
+    def of_text(self, text: int) -> BandedAttention:
+        one = slice(text, text + 1)
+        seen = self.seen if self.seen is None or len(self.seen) == 1 else self.seen[one]
+        parts = (part[one] for part in (*self.parts, self.global_positions))
+        return BandedAttention(*parts, self.batch.of_text(text), self.index, seen)
+
     def over_heads(self) -> BandedAttention:
         return self._like(*(part.mean(1, keepdim=True) for part in self.parts))
 

@@ -105,6 +105,10 @@ class Batch(Memo):
         others = [one.name for one in fields(self) if one.name != "inputs"]
         return Batch(**{name: getattr(self, name)[texts] for name in others}, inputs=inputs)
 
+    def of_text(self, text: int) -> Batch:
+        """One of the texts as a batch of its own, the same one each time."""
+        return self.once(("text", text), lambda: self[text : text + 1])
+
     def by_word(self, text: int) -> Batch:
         """One text with words instead of tokens; a word's id is that of its first token."""
         words, one = self.words[text], self[text : text + 1]

@@ -1,8 +1,8 @@
 """States that merge: records of arrays that start empty, take in batches, and add up in any order.
 
 A measure's state is a `State`, a record of accumulators. Sums, Moments, HeadMeans, Histogram,
-TopList and Tally are bounded; Rows grows with the corpus and is for tables with one row per text or
-token: a study writes those out shard by shard and never holds them all.
+TopList, Sample and Tally are bounded; Rows grows with the corpus and is for tables with one row per
+text or token: a study writes those out shard by shard and never holds them all.
 """
 
 from __future__ import annotations
@@ -232,6 +232,65 @@ class TopList(Accumulator):
 
     def restored(self, arrays: Mapping[str, Array]) -> TopList:
         return TopList(arrays["scores"], arrays["places"])
+
+
+@dataclass
+class Sample(Accumulator):
+    """The entries with the smallest keys: if keys are hashes, a sample without replacement.
+
+    An entry among the smallest of all is among the smallest of its part, so that merging is exact
+    (bottom-k sketches, Cohen and Kaplan 2007). Among equal keys the smaller tie wins. An entry is a
+    key, a tie and arrays by name, whose shapes may differ from entry to entry.
+    """
+
+    size: int
+    entries: list[tuple[int, int, Mapping[str, Array]]] = field(default_factory=list)  # in order
+
+    def entering(self, keys: Sequence[int], ties: Sequence[int]) -> list[int]:
+        """Which of some new entries, known by key and tie, would be in the sample."""
+        new = [(key, tie, number) for number, (key, tie) in enumerate(zip(keys, ties, strict=True))]
+        every = sorted([*((key, tie, -1) for key, tie, _ in self.entries), *new])
+        return sorted(number for _, _, number in every[: self.size] if number >= 0)
+
+    def add(self, key: int, tie: int, arrays: Mapping[str, Array]) -> None:
+        """Offer an entry."""
+        self.entries = self._smallest([*self.entries, (key, tie, arrays)])
+
+    def _smallest(
+        self, entries: list[tuple[int, int, Mapping[str, Array]]]
+    ) -> list[tuple[int, int, Mapping[str, Array]]]:
+        return sorted(entries, key=lambda entry: entry[:2])[: self.size]
+
+    def merge(self, other: Sample) -> Sample:
+        return Sample(self.size, self._smallest(self.entries + other.entries))
+
+    def arrays(self) -> dict[str, Array]:
+        """Keys, ties, and for each name the values of all entries in a row, and their shapes."""
+        out = {
+            "keys": np.array([key for key, _, _ in self.entries], dtype=np.int64),
+            "ties": np.array([tie for _, tie, _ in self.entries], dtype=np.int64),
+        }
+        for name in self.entries[0][2] if self.entries else ():
+            parts = [arrays[name] for _, _, arrays in self.entries]
+            out[f"values.{name}"] = np.concatenate([part.reshape(-1) for part in parts])
+            out[f"shapes.{name}"] = np.array([part.shape for part in parts], dtype=np.int64)
+        return out
+
+    def restored(self, arrays: Mapping[str, Array]) -> Sample:
+        parts = {}
+        for name, values in below("values.", arrays).items():
+            shapes = arrays[f"shapes.{name}"]
+            ends = np.cumsum(shapes.prod(axis=1))[:-1]
+            cut = zip(np.split(values, ends), shapes.tolist(), strict=True)
+            parts[name] = [part.reshape(shape) for part, shape in cut]
+        pairs = zip(arrays["keys"].tolist(), arrays["ties"].tolist(), strict=True)
+        return Sample(
+            self.size,
+            [
+                (key, tie, {name: part[number] for name, part in parts.items()})
+                for number, (key, tie) in enumerate(pairs)
+            ],
+        )
 
 
 @dataclass

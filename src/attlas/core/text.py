@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from attlas.core.annotations import WHERE
@@ -46,6 +47,12 @@ class Text:
     def number(self) -> int:
         """A number made from the text alone: a seed that does not depend on other texts."""
         return zlib.crc32(self.text.encode("utf-8", "replace"))
+
+    @property
+    def key(self) -> int:
+        """A number below 2**63 made from id and text, to choose texts by, whatever their order."""
+        content = f"{self.id}\0{self.text}".encode("utf-8", "replace")
+        return int.from_bytes(sha256(content).digest()[:8], "big") >> 1
 
     def problem(self) -> str | None:
         """Why this text cannot be analysed, or None if it can."""

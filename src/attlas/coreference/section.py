@@ -8,7 +8,7 @@ import pandas as pd
 from attlas.views.charts import Estimates, with_controls
 from attlas.views.claims import Claim, whole
 from attlas.views.findings import probe_notes, probe_texts, probe_warnings
-from attlas.views.numbers import decimal, head_name
+from attlas.views.numbers import decimal, head_name, head_of
 from attlas.views.section import Figure, Tables, head_figure, prose
 from attlas.views.tables import Column, TextTable, text_table
 
@@ -88,6 +88,8 @@ def _claims(study: Tables) -> list[Claim]:
                 n=head["n"],
                 also=others,
                 group=kind,
+                head=head_of(head),
+                label=f"accuracy: antecedents of {label}",
             )
         )
     return out

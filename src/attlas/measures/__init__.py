@@ -32,6 +32,10 @@ SUBJECT = Subject(
             "position_bias:PositionBias",
             "Do tokens receive attention for their position rather than their content?",
         ),
+        "examples": (
+            "examples:Examples",
+            "In which texts does a head do most, and least, of what it does?",
+        ),
         "head_distance": ("head_distance:HeadDistance", "Which heads attend to the same tokens?"),
         "special_gradient": (
             "special_gradient:SpecialGradient",

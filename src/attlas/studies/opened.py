@@ -24,18 +24,22 @@ from attlas.studies.folder import (
 )
 from attlas.support.errors import StudyError
 from attlas.support.files import read_json, write_bytes, write_errors
+from attlas.support.heads import parse_head
 from attlas.support.outputs import PAGE, check_output
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from attlas.views.cards import HeadCard
+
 
 @dataclass(frozen=True)
 class Pages:
-    """How a study is shown: as a report, and in a notebook."""
+    """How a study is shown: as a report, in a notebook, and one head of it as a card."""
 
     report: Callable[[Study], str]
     notebook: Callable[[Study], str]
+    card: Callable[[Study, int, int], HeadCard]
 
 
 @dataclass(eq=False)
@@ -292,6 +296,20 @@ class Study:
             path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, self.pages.report(self).encode("utf-8", "replace"))
         return path
+
+    def head(self, layer: int | str, head: int | None = None) -> HeadCard:
+        """What is known of one head, as `head(2, 10)` or `head("L2H10")`.
+
+        The card has a sentence, rows with controls and verdicts, and example texts; it shows itself
+        in a notebook, and `to_dict` gives it as JSON.
+        """
+        if isinstance(layer, str) and head is None:
+            layer, head = parse_head(layer)
+        if isinstance(layer, str) or head is None:
+            raise StudyError(
+                f"head({layer!r}, {head!r}) is not a head; write head(2, 10) or head('L2H10')"
+            )
+        return self.pages.card(self, layer, head)
 
     def to_frame(self) -> pd.DataFrame:
         """The atlas."""

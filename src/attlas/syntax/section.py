@@ -13,7 +13,7 @@ from attlas.views.charts import Estimates, with_controls
 from attlas.views.claims import Claim
 from attlas.views.findings import probe_notes, probe_texts, probe_warnings
 from attlas.views.lines import Lines
-from attlas.views.numbers import decimal, head_name, head_names
+from attlas.views.numbers import decimal, head_name, head_names, head_of
 from attlas.views.parts import LinedSentences
 from attlas.views.section import Figure, Tables, prose
 from attlas.views.tables import Column, TextTable, text_table
@@ -132,6 +132,8 @@ def _claims(study: Tables) -> list[Claim]:
             n=row["n"],
             also=_random(row),
             group=str(row["relation"]),
+            head=head_of(row),
+            label=f"accuracy: {_called(row['relation'])}",
         )
         for row in study.table("syntax").to_dict("records")
         if not pd.isna(row["accuracy"])

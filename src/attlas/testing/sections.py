@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from html.parser import HTMLParser
+from itertools import chain, product
 from typing import Any
 from xml.etree import ElementTree
 
@@ -20,9 +21,11 @@ import pandas as pd
 
 from attlas.stats.verdicts import ENOUGH
 from attlas.studies.opened import Study
+from attlas.support.errors import StudyError
 from attlas.testing.controls import check_control
+from attlas.views.cards import HeadCard, head_card
 from attlas.views.charts import CONTROLS
-from attlas.views.claims import MOST
+from attlas.views.claims import MOST, judged_claims
 from attlas.views.findings import beyond_chance, section_findings
 from attlas.views.report import render
 from attlas.views.section import Figure, Section
@@ -35,6 +38,7 @@ KEYS = ("layer", "head", "other_layer", "other_head", "n")  # numbers that name 
 FREE = (  # columns of words that come from a user's texts and labels
     "text",
     "content",
+    "begins",
     "string",
     "token",
     "label",
@@ -133,6 +137,7 @@ def section_checks(section: Section, study: Study) -> Iterator[tuple[str, Callab
         check_it_draws_its_tables,
         check_every_control_is_there,
         check_findings_go_beyond_their_controls,
+        check_cards_of_heads,
         check_empty_tables,
         check_tables_without_a_number,
         check_each_table_without_a_row,
@@ -199,6 +204,47 @@ def check_findings_go_beyond_their_controls(section: Section, study: Study) -> N
             assert judged.low > 0 or judged.high < 0, one.sentence
             assert abs(judged.comparison.difference) >= least, one.sentence
             assert one.claim.texts >= ENOUGH, one.sentence
+
+
+def check_cards_of_heads(section: Section, study: Study) -> None:
+    """Rows of a head have finite numbers, a control or none, and the verdicts of the section.
+
+    What a section claims about a head is on its card; a head that does not exist is refused.
+    """
+    if not study.manifest.get("model"):
+        return
+    judged = judged_claims(section.claims(study), section.smallest_effect)
+    about = {one.claim.head for one in judged} - {None}
+    for layer, head in product(range(study.n_layers), range(study.n_heads)):
+        card = head_card(study, {"one": section}, layer, head)
+        _check_card(card)
+        own = [one for one in judged if one.claim.head == (layer, head)]
+        rows = [row for row in chain(*card.rows.values()) if row.verdict is not None]
+        assert [row.verdict for row in rows] == [one.verdict for one in own], card.name
+        assert [row.value for row in rows] == [one.claim.value for one in own], card.name
+        assert all(one.sentence.startswith(card.name) for one in own), card.name
+        about.discard((layer, head))
+    assert not about, f"claims about heads that do not exist: {about}"
+    for layer, head in ((study.n_layers, 0), (0, study.n_heads), (-1, 0)):
+        try:
+            head_card(study, {"one": section}, layer, head)
+        except StudyError:
+            continue
+        raise AssertionError(f"there is a card of L{layer}H{head}")
+
+
+def _check_card(card: HeadCard) -> None:
+    """Every number of a card is finite, and has a control or is said to be plain."""
+    json.dumps(card.to_dict(), allow_nan=False)
+    for row in chain(*card.rows.values()):
+        assert row.label.strip(), row
+        assert row.section, row
+        assert (row.control is None) <= (row.kind == "plain"), row
+        assert (row.control is None) == (not row.control_name), row
+        assert (row.low is None) == (row.high is None), row
+        assert row.verdict is None or row.control is not None, row
+    scores = [round(one.score, 3) for one in card.examples]
+    assert scores == sorted(scores), card.examples
 
 
 def check_empty_tables(section: Section, study: Study) -> None:
@@ -324,6 +370,7 @@ def _draw(section: Section, tables: Frames) -> None:
     figures = _draw_alone(section, tables)
     print_tables(tables, {"one": section})
     tags = _Tags()
+    tags.feed("".join(card._repr_html_() for card in _cards(section, tables)))
     tags.feed(render(tables, {"one": replace(section, figures=lambda _: figures)}))
     assert "attlas-hostile" not in tags.names, "a word was not escaped"
     assert tags.names.count("script") == 2, "a word ends a script"
@@ -359,9 +406,21 @@ def _draw_alone(section: Section, tables: Frames) -> list[Figure]:
         assert "\n" not in line, line
         assert not re.search(r"\bnan\b", line), line
     json.dumps([one.record() for one in found], allow_nan=False)
+    _cards(section, tables)
     for table in section.terminal(tables):
         assert all(len(row) == len(table.titles) for row in table.rows), table.titles
     return figures
+
+
+def _cards(section: Section, tables: Frames) -> list[HeadCard]:
+    """The cards of the first and the last head, checked."""
+    if not tables.manifest.get("model"):
+        return []
+    ends = {(0, 0), (tables.n_layers - 1, tables.n_heads - 1)}
+    cards = [head_card(tables, {"one": section}, *end) for end in sorted(ends)]
+    for card in cards:
+        _check_card(card)
+    return cards
 
 
 class _Tags(HTMLParser):

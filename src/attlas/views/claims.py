@@ -7,6 +7,7 @@ that the verdict covers the choice of the best.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,8 @@ from attlas.stats.verdicts import (
     judge,
     student_quantile,
 )
-from attlas.views.numbers import decimal, estimate, finding, head_name
+from attlas.support.json import to_json
+from attlas.views.numbers import decimal, estimate, finding, head_name, head_of
 from attlas.views.tables import Column
 
 MOST = 3  # findings of a section
@@ -37,7 +39,8 @@ class Claim:
     of its distance from the control. `texts` are independent, `n` are cases. Of the claims of one
     `group`, the best becomes a finding; `members` is what they are about. `bounds` are the smallest
     and the largest value there can be; the best is the largest, or the smallest of a claim that
-    goes below.
+    goes below. `head` is the layer and the head that it is about, `label` what a table of that
+    head calls the value.
     """
 
     words: str
@@ -57,6 +60,8 @@ class Claim:
     unit: str = ""
     direction: Direction = "above"
     bounds: tuple[float, float] = (0.0, 1.0)
+    head: tuple[int, int] | None = None
+    label: str = ""
 
     @classmethod
     def of_row(
@@ -143,6 +148,7 @@ def head_claims(
         half, apart = row[f"{name}_error"] * wide, row[paired] * wide
         ends = (value - half, value + half), (value - control - apart, value - control + apart)
         options = {"direction": direction, "unit": column.unit, "group": name, **more}
+        options |= {"head": head_of(row), "label": column.label}
         about = f"{head_name(row)} {words}"
         out.append(Claim(about, value, *ends[0], control, control_name, *ends[1], texts, **options))
     return out
@@ -194,7 +200,7 @@ class Finding:
         control = f"{claim.control_name} {decimal(claim.control)}"
         cases = claim.texts if claim.n is None else claim.n
         out = finding("", effect + unit, control, *claim.also, n=cases)
-        if signals < 2:
+        if signals < 2 or self.verdict != "signal":
             return out
         some = f"all {members:,}" if self.is_general else f"{signals:,} of {members:,}"
         return f"{out} {SIDES[claim.direction]} the control: {some} {claim.members}."
@@ -224,8 +230,8 @@ class Finding:
             "verdict": self.verdict,
             "sentence": self.sentence,
             "value": claim.value,
-            "low": low,
-            "high": high,
+            "low": to_json(low),
+            "high": to_json(high),
             "control": claim.control,
             "control_name": claim.control_name,
             "difference": judged.comparison.difference,
@@ -237,19 +243,29 @@ class Finding:
         }
 
 
-def best_findings(claims: Sequence[Claim], smallest_effect: float) -> list[Finding]:
-    """The best claim of each group, the strongest first; also those that come to nothing."""
+def judged_claims(claims: Sequence[Claim], smallest_effect: float) -> list[Finding]:
+    """All claims of a section that have an interval, judged together, in their order."""
     known = [claim for claim in claims if claim.comparison.known]
     judged = judge([claim.comparison for claim in known], smallest_effect)
-    groups: dict[str, list[tuple[Claim, Judged]]] = {}
-    for pair in zip(known, judged, strict=True):
-        groups.setdefault(pair[0].group or pair[0].words, []).append(pair)
-    out = []
-    for pairs in groups.values():
-        claim, best = min(pairs, key=lambda pair: pair[1].rank)
-        signals = sum(one.verdict == "signal" for _, one in pairs)
-        out.append(Finding(claim, best, (signals, len(pairs))))
-    return sorted(out, key=lambda one: one.rank)
+    groups = [claim.group or claim.words for claim in known]
+    members = Counter(groups)
+    signals = Counter(
+        group for group, one in zip(groups, judged, strict=True) if one.verdict == "signal"
+    )
+    return [
+        Finding(claim, one, (signals[group], members[group]))
+        for claim, one, group in zip(known, judged, groups, strict=True)
+    ]
+
+
+def best_findings(claims: Sequence[Claim], smallest_effect: float) -> list[Finding]:
+    """The best claim of each group, the strongest first; also those that come to nothing."""
+    best: dict[str, Finding] = {}
+    for one in judged_claims(claims, smallest_effect):
+        group = one.claim.group or one.claim.words
+        if group not in best or one.rank < best[group].rank:
+            best[group] = one
+    return sorted(best.values(), key=lambda one: one.rank)
 
 
 def section_verdict(findings: Iterable[Finding]) -> Verdict | None:

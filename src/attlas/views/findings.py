@@ -67,6 +67,11 @@ def _analysed(study: Tables) -> Mapping[str, float]:
     return {"compare": counts["analysed"]} if "analysed" in counts else {}
 
 
+def analysed(study: Tables, table: str) -> int:
+    """How many texts the means of a table are made of."""
+    return int(study.study_with_table(table).manifest["counts"].get("analysed", 0))
+
+
 def few_texts(used: Mapping[str, Mapping[str, float]]) -> list[str]:
     """A warning that names every part with fewer than 30 texts for a purpose.
 

@@ -69,6 +69,15 @@ def head_name(row: Mapping[Any, Any]) -> str:
     return f"L{int(row['layer'])}H{int(row['head'])}"
 
 
+def head_of(row: Mapping[Any, Any]) -> tuple[int, int]:
+    """The layer and the head that a row is about.
+
+    >>> head_of({"layer": 2.0, "head": 7.0})
+    (2, 7)
+    """
+    return int(row["layer"]), int(row["head"])
+
+
 def head_names(frame: pd.DataFrame, layer: str = "layer", head: str = "head") -> pd.Series[str]:
     """The names of the heads in the rows of a table."""
     return "L" + frame[layer].astype(str) + "H" + frame[head].astype(str)

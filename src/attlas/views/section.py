@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from attlas.views.claims import Claim
+    from attlas.views.head_rows import HeadExample, HeadRow
     from attlas.views.parts import Part
     from attlas.views.tables import Column, TextTable
 
@@ -114,6 +115,10 @@ def _nothing(study: Tables) -> list[Any]:
     return []
 
 
+def _nothing_of_a_head(study: Tables, layer: int, head: int) -> list[Any]:
+    return []
+
+
 def _as_usual(study: Tables, usual: list[Fact]) -> list[Fact]:
     return usual
 
@@ -125,6 +130,8 @@ class Section:
     `needs` are the tables without which it is not shown. `claims` are all comparisons that it
     makes, which are judged together; differences below `smallest_effect` are of no interest.
     `warnings` say why results cannot be trusted, `notes` what else a reader should know.
+    The card of a head has the claims about it, and what `head` adds for a layer and a head: rows
+    without a claim, which have no verdict; `examples` are texts that show what the head does.
     `texts_used` is how many texts there were for each purpose, "score on" for instance: too few are
     a warning. `facts` may change what the report says of the run itself.
     """
@@ -136,6 +143,8 @@ class Section:
     figures: Callable[[Tables], list[Figure]]
     claims: Callable[[Tables], list[Claim]] = _nothing
     smallest_effect: float = 0.0
+    head: Callable[[Tables, int, int], list[HeadRow]] = _nothing_of_a_head
+    examples: Callable[[Tables, int, int], list[HeadExample]] = _nothing_of_a_head
     warnings: Callable[[Tables], list[str]] = _nothing
     texts_used: Callable[[Tables], Mapping[str, float]] = lambda study: {}
     notes: Callable[[Tables], list[str]] = _nothing

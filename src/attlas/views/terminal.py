@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text as Styled
 
 from attlas.core.importance import received_by
+from attlas.views.cards import HeadCard
 from attlas.views.findings import findings, nothing_found, warnings
 from attlas.views.numbers import number
 from attlas.views.overlay import LEVELS, levels_above_uniform
@@ -51,6 +52,15 @@ def print_findings(study: Tables, sections: Mapping[str, Section]) -> None:
         for line in section.notes(study):
             print(f"Note: {line}")
     print()
+
+
+def print_card(card: HeadCard) -> None:
+    """Print what is known of a head: a sentence, its numbers and example texts."""
+    print(f"{card.sentence}\n{card.origin}\n")
+    if card.rows:
+        print_table(card.table)
+    if card.examples:
+        print_table(card.example_table)
 
 
 def print_table(table: TextTable) -> None:

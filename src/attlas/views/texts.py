@@ -1,10 +1,11 @@
-"""Which texts a report shows."""
+"""Which texts a report shows, and how much of them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 EXAMPLE_TEXTS = 6
+EXCERPT = 160  # characters of a text in a table
 EXAMPLE_TOKENS = 12_000  # over all shaded texts, so that a report of long texts stays light
 
 
@@ -18,3 +19,13 @@ def within_budget(rows: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, dic
             break
         out.append(item)
     return out
+
+
+def excerpt(content: str) -> str:
+    """The beginning of a text on one line.
+
+    >>> excerpt("one\\ntwo"), excerpt("word " * 100)[-12:]
+    ('one two', 'ord word ...')
+    """
+    line = " ".join(content.split())
+    return line if len(line) <= EXCERPT else f"{line[: EXCERPT - 4].rstrip()} ..."

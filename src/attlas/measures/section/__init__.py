@@ -33,6 +33,15 @@ from attlas.measures.section.findings import (
     surface_warnings,
     topk_notes,
 )
+from attlas.measures.section.heads import (
+    examples_table,
+    head_distance_rows,
+    head_examples,
+    importance_rows,
+    position_rows,
+    score_label,
+    special_gradient_rows,
+)
 from attlas.views import charts
 from attlas.views.numbers import decimal
 from attlas.views.overlay import Overlay, overlay
@@ -171,6 +180,14 @@ def _position_bias(study: Tables) -> list[Figure]:
     return out
 
 
+def _examples(study: Tables) -> list[Figure]:
+    table = examples_table(study)
+    if table is None:
+        return []
+    score = score_label(study.table("examples", ["score_of"])["score_of"].iloc[0])
+    return [TEXT["examples"].figure("quantiles", table=table, score=score)]
+
+
 def _importance(study: Tables) -> list[Figure]:
     return head_figure(TEXT["importance"], study.table("importance"), IMPORTANCE, "importance")
 
@@ -222,7 +239,7 @@ SECTIONS = {
         notes=entropy_notes,
         warnings=entropy_warnings,
     ),
-    "positions": _section("positions", _positions),
+    "positions": _section("positions", _positions, head=position_rows),
     "totals": _section("totals", _totals, needs=("totals", "texts")),
     "heatmap": _section("heatmap", _heatmap, needs=("heatmap", "heatmap_uniform")),
     "topk": _section("topk", _topk, notes=topk_notes, needs=("topk_types",)),
@@ -233,21 +250,28 @@ SECTIONS = {
         notes=position_bias_notes,
         needs=("position_bias", "position_bias_heads"),
     ),
+    "examples": _section("examples", _examples, examples=head_examples),
     "importance": _section(
         "importance",
         _importance,
         claims=importance_claims,
         smallest_effect=0.01,
+        head=importance_rows,
         notes=importance_notes,
     ),
     "head_distance": _section(
         "head_distance",
         _head_distance,
+        head=head_distance_rows,
         notes=head_distance_notes,
         needs=("head_distance", "head_map"),
         order=_PROBED - 1,
     ),
     "special_gradient": _section(
-        "special_gradient", _special_gradient, notes=special_gradient_notes, order=_PROBED
+        "special_gradient",
+        _special_gradient,
+        head=special_gradient_rows,
+        notes=special_gradient_notes,
+        order=_PROBED,
     ),
 }

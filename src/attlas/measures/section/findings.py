@@ -11,6 +11,7 @@ import pandas as pd
 from attlas.measures.section.columns import ENTROPY, SURFACE
 from attlas.stats.correlations import spearman
 from attlas.views.claims import Claim, head_claims
+from attlas.views.findings import analysed
 from attlas.views.numbers import decimal, head_name
 from attlas.views.section import Tables, largest, smallest
 from attlas.views.tables import Column
@@ -30,13 +31,9 @@ RELIABLE = 0.5  # split-half reliability: below, another half of the texts ranks
 REPEATS = 1.5  # times as much attention at multiples of the period as elsewhere: a warning
 
 
-def _texts(study: Tables, table: str) -> int:
-    return int(study.study_with_table(table).manifest["counts"].get("analysed", 0))
-
-
 def surface_claims(study: Tables) -> list[Claim]:
     """Every head against uniform attention, for every simple target."""
-    table, texts = study.table("surface"), _texts(study, "surface")
+    table, texts = study.table("surface"), analysed(study, "surface")
     columns = {column.name: column for column in SURFACE}
     return [
         claim
@@ -47,7 +44,7 @@ def surface_claims(study: Tables) -> list[Claim]:
 
 def entropy_claims(study: Tables) -> list[Claim]:
     """Every head against uniform attention: over all rows, and in the row of [CLS]."""
-    table, texts = study.table("entropy"), _texts(study, "entropy")
+    table, texts = study.table("entropy"), analysed(study, "entropy")
     return [
         claim
         for column, words in zip(
@@ -182,7 +179,7 @@ def _over_uniform(rows: pd.DataFrame) -> float:
 
 def importance_claims(study: Tables) -> list[Claim]:
     """What removing each head does to the loss, against the median head."""
-    table, texts = study.table("importance"), _texts(study, "importance")
+    table, texts = study.table("importance"), analysed(study, "importance")
     if "ablation" not in table or table["ablation"].isna().all():
         return []
     column = Column("ablation", "ablation", kind="above", control="median")

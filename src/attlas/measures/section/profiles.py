@@ -21,6 +21,7 @@ SURFACE = (
     ("self", "previous", "next"),
 )
 FEW = 3  # heads that do the same and are named on the map
+FAR = {"before": "further left", "after": "further right"}
 UNKNOWN = ("other", "unknown")
 
 
@@ -95,16 +96,19 @@ def gradient_by_layer(frame: pd.DataFrame) -> alt.HConcatChart:
     return by_layer(frame, (columns,), "mean |d loss / d weight|", "_all")
 
 
+def offset_labels(frame: pd.DataFrame) -> dict[str, str]:
+    """The columns of a table `positions` with the mass at an offset, and what they are called."""
+    return {
+        str(name): FAR.get(str(name), str(name).removeprefix("offset_"))
+        for name in frame.columns
+        if name in FAR or (str(name).startswith("offset_") and not str(name).endswith("_uniform"))
+    }
+
+
 def offset_profiles(frame: pd.DataFrame, columns: int = 3) -> alt.ConcatChart:
     """For each layer a strip of heads by offset: the share of a row's attention at each one."""
-    offsets = [
-        name
-        for name in frame.columns
-        if name in ("before", "after")
-        or (str(name).startswith("offset_") and not str(name).endswith("_uniform"))
-    ]
-    far = {"before": "further left", "after": "further right"}
-    labels = {name: far.get(name, name.removeprefix("offset_")) for name in offsets}
+    labels = offset_labels(frame)
+    offsets = list(labels)
     data = charts.by_column(frame, offsets).assign(offset=lambda rows: rows["column"].map(labels))
     layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
     strips = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -15,10 +16,11 @@ from attlas.topology.section.charts import (
     head_maps,
 )
 from attlas.views.claims import Claim, head_claims, whole
-from attlas.views.findings import overlap
+from attlas.views.findings import analysed, overlap
+from attlas.views.head_rows import HeadRow, column_rows
 from attlas.views.numbers import decimal, estimate, finding, head_name, interval
 from attlas.views.section import Figure, Section, Tables, head_figure, largest, prose
-from attlas.views.tables import Column, TextTable, text_table
+from attlas.views.tables import Column, TextTable, declared, text_table
 
 TEXT = prose(__file__)
 CONTROLS = {
@@ -111,24 +113,47 @@ def _barcode(study: Tables) -> list[Figure]:
 def _betti_claims(study: Tables) -> list[Claim]:
     """Every head against uniform attention: fewer connected components at one threshold."""
     table = study.table("betti_heads")
-    names = [str(name) for name in table.columns if str(name).startswith("b0@")]
-    shown = [name for name in names if not name.endswith(("_uniform", "_error"))]
-    if not shown:
+    name = _at_threshold(table, "b0@")
+    if name is None:
         return []
-    name = "b0@0.1" if "b0@0.1" in shown else shown[0]
-    words = f"has few connected components (threshold {name.partition('@')[2]})"
+    column = declared(INVARIANTS["betti"], [name])[0]
     return head_claims(
         table,
-        Column(name, "connected components", kind="below", control=f"{name}_uniform"),
-        words,
-        _texts(study, "betti_heads"),
+        replace(column, control=f"{name}_uniform"),
+        f"has few connected components (threshold {name.partition('@')[2]})",
+        analysed(study, "betti_heads"),
         bounds=(1.0, math.inf),
     )
 
 
+def _at_threshold(table: pd.DataFrame, family: str) -> str | None:
+    """The column of a family at the threshold that is compared: 0.1, or the first."""
+    names = [str(name) for name in table.columns if str(name).startswith(family)]
+    shown = [name for name in names if not name.endswith(("_uniform", "_error"))]
+    return f"{family}0.1" if f"{family}0.1" in shown else next(iter(shown), None)
+
+
+def _betti_rows(study: Tables, layer: int, head: int) -> list[HeadRow]:
+    """Cycles at the threshold of the claims; components are claimed."""
+    table = study.table("betti_heads")
+    name = _at_threshold(table, "b1@")
+    columns = [
+        replace(one, control=f"{name}_uniform")
+        for one in declared(INVARIANTS["betti"], [name] * bool(name))
+    ]
+    texts = analysed(study, "betti_heads")
+    return column_rows(table, columns, (layer, head), "uniform attention", texts)
+
+
+def _topology_rows(study: Tables, layer: int, head: int) -> list[HeadRow]:
+    """How well the topology of this head alone predicts labels, against the median head."""
+    columns = (Column("test", "MCC on test from this head alone"),)
+    return column_rows(study.table("topology_heads"), columns, (layer, head))
+
+
 def _template_claims(study: Tables) -> list[Claim]:
     """Every head against uniform attention: closer to a pattern."""
-    table, texts = study.table("templates_heads"), _texts(study, "templates_heads")
+    table, texts = study.table("templates_heads"), analysed(study, "templates_heads")
     return [
         claim
         for column in INVARIANTS["templates"]
@@ -141,10 +166,6 @@ def _template_claims(study: Tables) -> list[Claim]:
             bounds=(0.0, math.inf),
         )
     ]
-
-
-def _texts(study: Tables, table: str) -> int:
-    return int(study.study_with_table(table).manifest["counts"].get("analysed", 0))
 
 
 def _barcode_notes(study: Tables) -> list[str]:
@@ -249,6 +270,7 @@ SECTIONS = {
         needs=("topology", "topology_heads", "topology_grid"),
         claims=_topology_claims,
         smallest_effect=0.05,
+        head=_topology_rows,
         texts_used=_topology_texts,
         warnings=_topology_warnings,
         notes=_topology_notes,
@@ -256,7 +278,11 @@ SECTIONS = {
         order=_CLASSIFIER,
     ),
     "betti": _section(
-        "betti", _invariants("betti", "b0@0.1"), claims=_betti_claims, smallest_effect=0.5
+        "betti",
+        _invariants("betti", "b0@0.1"),
+        claims=_betti_claims,
+        smallest_effect=0.5,
+        head=_betti_rows,
     ),
     "digraph": _section("digraph", _invariants("digraph", "edges@0.1")),
     "barcode": _section("barcode", _barcode, notes=_barcode_notes),
