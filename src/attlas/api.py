@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from attlas.core.measure import Measure
     from attlas.core.text import Text
     from attlas.models.look import TextAttention
+    from attlas.views.paper import PaperFigure
 
 
 class StudyKeywords(TypedDict, total=False):
@@ -86,4 +87,18 @@ def _notebook(study: Study) -> str:
     return study_html(study, sections())
 
 
-Study.pages = Pages(report=_report, notebook=_notebook)
+def _heads(study: Study, column: str) -> PaperFigure:
+    from attlas.catalogue import sections
+    from attlas.views.heads import heads_figure
+
+    return heads_figure(study, sections(), study.head_columns, column)
+
+
+def _methods(study: Study) -> str:
+    from attlas.catalogue import methods_of
+    from attlas.views.methods import methods_text
+
+    return methods_text(study.manifest, methods_of(study.manifest))
+
+
+Study.pages = Pages(report=_report, notebook=_notebook, heads=_heads, methods=_methods)

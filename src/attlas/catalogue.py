@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from attlas.support.subject import API, Subject
 
 if TYPE_CHECKING:
     from attlas.core.measure import Measure
+    from attlas.views.methods import Method
     from attlas.views.section import Section
 
     MEASURES: Registry[type[Measure[Any]]]
@@ -75,6 +76,25 @@ def measures_of(
 ) -> list[Measure[Any]]:
     """Measures from names, measures or both; see `parse_measures`."""
     return parse_measures(wanted, measures())
+
+
+def methods_of(manifest: Mapping[str, Any]) -> list[Method]:
+    """What the measures of a study, or the experiment of a result, compute."""
+    from attlas.views.methods import Method
+
+    kinds = {
+        one.name: one
+        for subject in subjects()
+        for one in map(subject.experiment, subject.experiments)
+    }
+    registry, out = measures(), []
+    for name, parameters in manifest.get("measures", {}).items():
+        known = kinds.get(name) or registry.get(name)
+        clause = getattr(known, "clause", "") or (
+            registry.question(name).rstrip("?") if name in registry else f"the measure {parameters}"
+        )
+        out.append(Method(name, clause, getattr(known, "references", ())))
+    return out
 
 
 @cache

@@ -27,6 +27,7 @@ from attlas.cli.app import (
 )
 from attlas.cli.verbs import add_command
 from attlas.support.errors import AttlasError
+from attlas.support.heads import layer_and_head
 from attlas.support.options import check_fields, given, max_length_opening, option, workers_option
 from attlas.support.outputs import CHARTS, FORMAT, PAGE, PICTURES, check_output
 
@@ -157,8 +158,8 @@ class LookCommand:
     layer: int | None = option(
         None, "One layer, from 0 (default: the mean of all).", at_least=0, at_most=9_999
     )
-    head: int | None = option(
-        None, "One head, from 0 (default: the mean of all).", at_least=0, at_most=9_999
+    head: str | None = option(
+        None, "One head, from 0 (default: the mean of all), or with its layer, such as L2H10."
     )
     importance: Path | None = option(
         None, "Result folder of a study with the measure importance: weight heads by it."
@@ -178,6 +179,7 @@ class LookCommand:
         check_fields(self)
 
     def run(self) -> None:
+        layer, head = layer_and_head(self.layer, self.head)
         text = _text_of(self.text, self.file)
         _check_outputs(self.html, self.heads, self.force)
         if self.importance is not None and not self.importance.is_dir():
@@ -193,20 +195,15 @@ class LookCommand:
             )
         with status("reading attention"):
             seen = attention(model, text, self.importance)
-        for name, size in (("layer", seen.n_layers), ("head", seen.n_heads)):
-            chosen = getattr(self, name)
-            if chosen is not None and not 0 <= chosen < size:
-                raise AttlasError(
-                    f"there is no {name} {chosen}; the model has {name}s 0 to {size - 1}"
-                )
-        self._write(seen)
+        seen.numbers.check(layer, head)
+        self._write(seen, layer, head)
 
-    def _write(self, seen: Any) -> None:
+    def _write(self, seen: Any, layer: int | None, head: int | None) -> None:
         from attlas.views import charts
         from attlas.views.terminal import print_look
 
         if self.html is not None:
-            seen.write(self.html, self.layer, self.head, force=self.force)
+            seen.write(self.html, layer, head, force=self.force)
         if self.heads is not None:
             charts.export(seen.pictures(), self.heads, force=self.force)
         written = {"html": self.html, "heads": self.heads}
@@ -214,7 +211,7 @@ class LookCommand:
             paths = {name: str(path) if path else None for name, path in written.items()}
             print_json({**seen.to_dict(), **paths})
             return
-        print_look(seen.numbers, self.layer, self.head, self.importance is not None)
+        print_look(seen.numbers, layer, head, self.importance is not None)
         for name, path in (("page", self.html), ("heads", self.heads)):
             if path is not None:
                 print(f"{name:9} {path}")
@@ -264,28 +261,48 @@ def report(
         Path | None, typer.Option("--charts", help="Also write every chart into this folder.")
     ] = None,
     kind: Annotated[str, choice("--format", FORMAT)] = "svg",
+    tables: Annotated[
+        Path | None,
+        typer.Option("--tables", help="Also write every table into this folder (.tex and .csv)."),
+    ] = None,
+    methods: Annotated[
+        bool, typer.Option("--methods", help="Only print a methods paragraph and its BibTeX.")
+    ] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write the report of one or more results: one page that opens offline, and its charts."""
+    """Write the report of one or more results: one page that opens offline, charts and tables."""
     if out is not None and not out.is_dir():
         check_output(out, [PAGE], force)
-    with status("writing the report"):
-        from attlas.studies.opened import Study
+    from attlas.studies.opened import Study
 
+    if methods:
+        _print_methods([Study.open(folder).methods() for folder in folders], as_json)
+        return
+    with status("writing the report"):
         opened = Study.open(folders[0]).with_parts().combined_with(*map(Study.open, folders[1:]))
         from attlas.catalogue import sections
-        from attlas.views.report import write_charts
+        from attlas.views.report import write_charts, write_tables
 
         page = opened.report(out or folders[0] / "report.html", force=force)
         pictures = write_charts(opened, sections(), charts, kind, force=force) if charts else []
+        written = write_tables(opened, sections(), tables, force=force) if tables else []
     if as_json:
-        print_json({"report": str(page), "charts": [str(path) for path in pictures]})
+        files = {"charts": pictures, "tables": written}
+        paths = {name: [str(path) for path in some] for name, some in files.items()}
+        print_json({"report": str(page), **paths})
         return
-    for path in [page, *pictures]:
+    for path in [page, *pictures, *written]:
         print(path)
     more = "" if charts else f" (charts: attlas report {folders[0]} --charts pictures)"
     print_next(f"open {page} in a browser{more}")
+
+
+def _print_methods(texts: list[str], as_json: bool) -> None:
+    if as_json:
+        print_json({"methods": texts})
+    else:
+        print("\n".join(texts), end="")
 
 
 @app.command()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -126,7 +126,8 @@ class Section:
     makes, which are judged together; differences below `smallest_effect` are of no interest.
     `warnings` say why results cannot be trusted, `notes` what else a reader should know.
     `texts_used` is how many texts there were for each purpose, "score on" for instance: too few are
-    a warning. `facts` may change what the report says of the run itself.
+    a warning. `facts` may change what the report says of the run itself. `columns` declares the
+    columns of its head-level tables, by table.
     """
 
     title: str
@@ -141,6 +142,7 @@ class Section:
     notes: Callable[[Tables], list[str]] = _nothing
     terminal: Callable[[Tables], list[TextTable]] = _nothing
     facts: Callable[[Tables, list[Fact]], list[Fact]] = _as_usual
+    columns: Mapping[str, Sequence[Column]] = field(default_factory=dict)
     order: int = 0  # on the page; equal ones as in the catalogue
     names_heads: bool = True  # such as L2H7, which the page explains
 

@@ -202,8 +202,20 @@ def _section(name: str, figures: Figures, **more: Any) -> Section:
 
 
 SECTIONS = {
-    "surface": _section("surface", _surface, claims=surface_claims, smallest_effect=0.02),
-    "entropy": _section("entropy", _entropy, claims=entropy_claims, smallest_effect=0.1),
+    "surface": _section(
+        "surface",
+        _surface,
+        claims=surface_claims,
+        smallest_effect=0.02,
+        columns={"surface": SURFACE},
+    ),
+    "entropy": _section(
+        "entropy",
+        _entropy,
+        claims=entropy_claims,
+        smallest_effect=0.1,
+        columns={"entropy": ENTROPY},
+    ),
     "positions": _section("positions", _positions),
     "totals": _section("totals", _totals, needs=("totals", "texts")),
     "heatmap": _section("heatmap", _heatmap, needs=("heatmap", "heatmap_uniform")),
@@ -214,6 +226,7 @@ SECTIONS = {
         warnings=position_bias_warnings,
         notes=position_bias_notes,
         needs=("position_bias", "position_bias_heads"),
+        columns={"position_bias_heads": POSITION_BIAS},
     ),
     "importance": _section(
         "importance",
@@ -221,6 +234,7 @@ SECTIONS = {
         claims=importance_claims,
         smallest_effect=0.01,
         notes=importance_notes,
+        columns={"importance": IMPORTANCE},
     ),
     "head_distance": _section(
         "head_distance",
@@ -230,6 +244,10 @@ SECTIONS = {
         order=_PROBED - 1,
     ),
     "special_gradient": _section(
-        "special_gradient", _special_gradient, notes=special_gradient_notes, order=_PROBED
+        "special_gradient",
+        _special_gradient,
+        notes=special_gradient_notes,
+        columns={"special_gradient": GRADIENT},
+        order=_PROBED,
     ),
 }
