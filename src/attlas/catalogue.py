@@ -87,14 +87,16 @@ def methods_of(manifest: Mapping[str, Any]) -> list[Method]:
         for subject in subjects()
         for one in map(subject.experiment, subject.experiments)
     }
-    registry, out = measures(), []
-    for name, parameters in manifest.get("measures", {}).items():
-        known = kinds.get(name) or registry.get(name)
-        clause = getattr(known, "clause", "") or (
-            registry.question(name).rstrip("?") if name in registry else f"the measure {parameters}"
-        )
-        out.append(Method(name, clause, getattr(known, "references", ())))
-    return out
+    registry = measures()
+
+    def method(name: str, parameters: str) -> Method:
+        if name not in registry and name not in kinds:
+            return Method(name, f"the measure {parameters}")
+        found: Any = kinds[name] if name in kinds else registry[name]
+        question = "" if name in kinds else registry.question(name)
+        return Method(name, found.clause or question.rstrip("?"), found.references)
+
+    return [method(*item) for item in manifest.get("measures", {}).items()]
 
 
 @cache

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 
 from attlas.support.errors import AttlasError
+from attlas.support.options import Option, checked
+
+NUMBER = Option("Number of a layer or a head.", at_least=0, at_most=9_999)
 
 
 def parse_head(name: str) -> tuple[int, int]:
@@ -33,7 +36,7 @@ def layer_and_head(
     >>> layer_and_head(None, "10")
     (None, 10)
     """
-    first, second = _number(layer), _number(head)
+    first, second = _number("layer", layer), _number("head", head)
     if isinstance(first, str) and second is None:
         return parse_head(first)
     if isinstance(second, str) and (first is None or first == parse_head(second)[0]):
@@ -45,5 +48,8 @@ def layer_and_head(
     return first, second
 
 
-def _number(given: int | str | None) -> int | str | None:
-    return int(given) if isinstance(given, str) and given.strip().isdecimal() else given
+def _number(name: str, given: int | str | None) -> int | str | None:
+    """A layer or a head as a number, checked; the name of a head as it is."""
+    if given is None or (isinstance(given, str) and not re.fullmatch(r"\s*-?\d+\s*", given)):
+        return given
+    return int(checked(name, int(given), int, NUMBER))

@@ -32,7 +32,6 @@ class Method:
     name: str
     clause: str
     references: tuple[str, ...] = ()
-    parameters: str = ""
 
     @property
     def sentence(self) -> str:
