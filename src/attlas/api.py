@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attlas.core.text import Text
     from attlas.models.look import TextAttention
     from attlas.views.cards import HeadCard
+    from attlas.views.paper import PaperFigure
 
 
 class StudyKeywords(TypedDict, total=False):
@@ -97,4 +98,18 @@ def _card(study: Study, layer: int, head: int) -> HeadCard:
     return head_card(study, sections(), layer, head)
 
 
-Study.pages = Pages(report=_report, notebook=_notebook, card=_card)
+def _heads(study: Study, column: str) -> PaperFigure:
+    from attlas.catalogue import sections
+    from attlas.views.heads import heads_figure
+
+    return heads_figure(study, sections(), study.head_columns, column)
+
+
+def _methods(study: Study) -> str:
+    from attlas.catalogue import methods_of
+    from attlas.views.methods import methods_text
+
+    return methods_text(study.manifest, methods_of(study.manifest))
+
+
+Study.pages = Pages(report=_report, notebook=_notebook, card=_card, heads=_heads, methods=_methods)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from attlas.support.subject import API, Subject
 
 if TYPE_CHECKING:
     from attlas.core.measure import Measure
+    from attlas.views.methods import Method
     from attlas.views.section import Section
 
     MEASURES: Registry[type[Measure[Any]]]
@@ -75,6 +76,27 @@ def measures_of(
 ) -> list[Measure[Any]]:
     """Measures from names, measures or both; see `parse_measures`."""
     return parse_measures(wanted, measures())
+
+
+def methods_of(manifest: Mapping[str, Any]) -> list[Method]:
+    """What the measures of a study, or the experiment of a result, compute."""
+    from attlas.views.methods import Method
+
+    kinds = {
+        one.name: one
+        for subject in subjects()
+        for one in map(subject.experiment, subject.experiments)
+    }
+    registry = measures()
+
+    def method(name: str, parameters: str) -> Method:
+        if name not in registry and name not in kinds:
+            return Method(name, f"the measure {parameters}")
+        found: Any = kinds[name] if name in kinds else registry[name]
+        question = "" if name in kinds else registry.question(name)
+        return Method(name, found.clause or question.rstrip("?"), found.references)
+
+    return [method(*item) for item in manifest.get("measures", {}).items()]
 
 
 @cache

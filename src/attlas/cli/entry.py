@@ -11,13 +11,16 @@ import typer
 from attlas.cli import study  # its verbs register themselves, before the others
 
 # isort: split
+from attlas.cli import report
+
+# isort: split
 from attlas.cli import reproduce, tour
 from attlas.cli.app import app
 from attlas.cli.extract import add_extract
 from attlas.cli.subjects import add_verbs
 from attlas.support.errors import AttlasError
 
-__all__ = ["app", "reproduce", "run", "study", "tour"]
+__all__ = ["app", "report", "reproduce", "run", "study", "tour"]
 
 add_verbs()
 add_extract()

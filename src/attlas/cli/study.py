@@ -1,4 +1,4 @@
-"""attlas study, look, report and measures; the other verbs have files of their own."""
+"""attlas study and look; the other verbs have files of their own."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from attlas.cli.app import (
     JSON_HELP,
     MODEL_HELP,
     REPORT_HELP,
-    Force,
-    Json,
     app,
-    choice,
     print_json,
     print_next,
     print_study,
@@ -27,7 +24,7 @@ from attlas.cli.app import (
 )
 from attlas.cli.verbs import add_command
 from attlas.support.errors import AttlasError
-from attlas.support.heads import parse_head
+from attlas.support.heads import layer_and_head
 from attlas.support.options import (
     check_fields,
     given,
@@ -36,12 +33,11 @@ from attlas.support.options import (
     until_option,
     workers_option,
 )
-from attlas.support.outputs import CHARTS, FORMAT, PAGE, PICTURES, check_output
+from attlas.support.outputs import CHARTS, PAGE, PICTURES, check_output
 
 if TYPE_CHECKING:
     from attlas.corpora import Corpus
     from attlas.models import Model
-    from attlas.studies.opened import Study
 
 GLOBAL_HELP = "Global tokens of a Longformer: first, special, none, or indices such as 0,5."
 PICKLE_HELP = "Also read pickled weights, which can run code: only if you trust them."
@@ -168,8 +164,8 @@ class LookCommand:
     layer: int | None = option(
         None, "One layer, from 0 (default: the mean of all).", at_least=0, at_most=9_999
     )
-    head: int | None = option(
-        None, "One head, from 0 (default: the mean of all).", at_least=0, at_most=9_999
+    head: str | None = option(
+        None, "One head, from 0 (default: the mean of all), or with its layer, such as L2H10."
     )
     importance: Path | None = option(
         None, "Result folder of a study with the measure importance: weight heads by it."
@@ -189,6 +185,7 @@ class LookCommand:
         check_fields(self)
 
     def run(self) -> None:
+        layer, head = layer_and_head(self.layer, self.head)
         text = _text_of(self.text, self.file)
         _check_outputs(self.html, self.heads, self.force)
         if self.importance is not None and not self.importance.is_dir():
@@ -204,20 +201,15 @@ class LookCommand:
             )
         with status("reading attention"):
             seen = attention(model, text, self.importance)
-        for name, size in (("layer", seen.n_layers), ("head", seen.n_heads)):
-            chosen = getattr(self, name)
-            if chosen is not None and not 0 <= chosen < size:
-                raise AttlasError(
-                    f"there is no {name} {chosen}; the model has {name}s 0 to {size - 1}"
-                )
-        self._write(seen)
+        seen.numbers.check(layer, head)
+        self._write(seen, layer, head)
 
-    def _write(self, seen: Any) -> None:
+    def _write(self, seen: Any, layer: int | None, head: int | None) -> None:
         from attlas.views import charts
         from attlas.views.terminal import print_look
 
         if self.html is not None:
-            seen.write(self.html, self.layer, self.head, force=self.force)
+            seen.write(self.html, layer, head, force=self.force)
         if self.heads is not None:
             charts.export(seen.pictures(), self.heads, force=self.force)
         written = {"html": self.html, "heads": self.heads}
@@ -225,7 +217,7 @@ class LookCommand:
             paths = {name: str(path) if path else None for name, path in written.items()}
             print_json({**seen.to_dict(), **paths})
             return
-        print_look(seen.numbers, self.layer, self.head, self.importance is not None)
+        print_look(seen.numbers, layer, head, self.importance is not None)
         for name, path in (("page", self.html), ("heads", self.heads)):
             if path is not None:
                 print(f"{name:9} {path}")
@@ -259,85 +251,3 @@ def _check_outputs(html: Path | None, heads: Path | None, force: bool) -> None:
         check_output(heads, CHARTS, force)
     if html is not None and html == heads:
         raise AttlasError(f"--html and --heads both name {html}; give two files")
-
-
-@app.command()
-def report(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR...", help="Result folders of one model, for one page."),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="File for the page (default: DIR/report.html)."),
-    ] = None,
-    charts: Annotated[
-        Path | None, typer.Option("--charts", help="Also write every chart into this folder.")
-    ] = None,
-    kind: Annotated[str, choice("--format", FORMAT)] = "svg",
-    head: Annotated[
-        str | None,
-        typer.Option(
-            "--head", metavar="L2H10", help="Print what is known of one head; write no page."
-        ),
-    ] = None,
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
-    """Write the report of one or more results: one page that opens offline, and its charts."""
-    if head is not None:
-        if out is not None or charts is not None:
-            raise AttlasError("--head prints a card and writes nothing; omit --out and --charts")
-        _print_head(folders, head, as_json)
-        return
-    if out is not None and not out.is_dir():
-        check_output(out, [PAGE], force)
-    with status("writing the report"):
-        opened = _opened(folders)
-        from attlas.catalogue import sections
-        from attlas.views.report import write_charts
-
-        page = opened.report(out or folders[0] / "report.html", force=force)
-        pictures = write_charts(opened, sections(), charts, kind, force=force) if charts else []
-    if as_json:
-        print_json({"report": str(page), "charts": [str(path) for path in pictures]})
-        return
-    for path in [page, *pictures]:
-        print(path)
-    more = "" if charts else f" (charts: attlas report {folders[0]} --charts pictures)"
-    print_next(f"open {page} in a browser{more}")
-
-
-def _opened(folders: list[Path]) -> Study:
-    """The results in these folders, with the parts of the first, for one report."""
-    from attlas.studies.opened import Study
-
-    return Study.open(folders[0]).with_parts().combined_with(*map(Study.open, folders[1:]))
-
-
-def _print_head(folders: list[Path], name: str, as_json: bool) -> None:
-    """Print the card of one head."""
-    parse_head(name)  # refused before a folder is read
-    with status("reading the results"):
-        card = _opened(folders).head(name)
-    if as_json:
-        print_json(card.to_dict())
-        return
-    from attlas.views.terminal import print_card
-
-    print_card(card)
-    print_next(f"attlas report {folders[0]}")
-
-
-@app.command()
-def measures(as_json: Json = False) -> None:
-    """List the measures and the question each answers."""
-    from attlas.catalogue import MEASURES
-
-    if as_json:
-        print_json([{"name": name, "question": MEASURES.question(name)} for name in MEASURES])
-        return
-    width = max(map(len, MEASURES))
-    for name in MEASURES:
-        print(f"{name:{width}}  {MEASURES.question(name)}")
-    print_next("attlas study --data TEXTS.csv --measures surface,entropy --out runs/mine")

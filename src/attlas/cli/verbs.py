@@ -33,13 +33,15 @@ def add_verb(group: typer.Typer, name: str, experiment: type[Experiment]) -> Non
     group.command(name, help=inspect.getdoc(experiment))(verb_of(experiment))
 
 
-def add_command(group: typer.Typer, name: str, record: type) -> None:
-    """Add the verb of a dataclass of options; its method `run` does the work."""
+def add_command(group: typer.Typer, name: str, record: type, *arguments: inspect.Parameter) -> None:
+    """Add the verb of a dataclass of options; its method `run` does the work on the arguments."""
 
     def verb(**values: Any) -> None:
-        record(**values).run()
+        given = [values.pop(one.name) for one in arguments]
+        record(**values).run(*given)
 
-    group.command(name, help=inspect.getdoc(record))(_with_options(verb, _of_fields(record)))
+    parameters = [*arguments, *_of_fields(record)]
+    group.command(name, help=inspect.getdoc(record))(_with_options(verb, parameters))
 
 
 def verb_of(experiment: type[Experiment]) -> Callable[..., None]:

@@ -115,6 +115,8 @@ class Measure(ABC, Generic[S]):
 
     name: ClassVar[str]
     needs: ClassVar[frozenset[str]] = frozenset()  # beyond the weights: some of NEEDS
+    clause: ClassVar[str] = ""  # what it computes and its control, for a methods paragraph
+    references: ClassVar[tuple[str, ...]] = ()  # papers that it follows: keys of references.bib
     costly: ClassVar[bool] = False  # costs a forward pass or more: not part of `all`
 
     def __post_init__(self) -> None:

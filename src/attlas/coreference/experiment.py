@@ -27,6 +27,12 @@ class Coreference(Experiment):
     """
 
     name: ClassVar[str] = "coreference"
+    clause: ClassVar[str] = (
+        "the attention head that finds the antecedents of mentions best was chosen on some "
+        "documents and scored on others, compared with the nearest mention, the same head word, "
+        "rules, and random weights"
+    )
+    references: ClassVar[tuple[str, ...]] = ("clark2019",)
     resolves: ClassVar[str] = "work:resolve"
 
     train: TextsLike = given(

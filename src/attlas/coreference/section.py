@@ -121,5 +121,6 @@ SECTIONS = {
         warnings=_warnings,
         notes=_notes,
         terminal=_lines,
+        columns={"coreference_heads": HEADS},
     )
 }

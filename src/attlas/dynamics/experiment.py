@@ -62,6 +62,12 @@ class Dynamics(Experiment):
     """
 
     name: ClassVar[str] = "dynamics"
+    clause: ClassVar[str] = (
+        "attention classifiers were trained from scratch over a grid of scales, encoders and kinds "
+        "of attention, and the polarity and attention score of each token were compared with "
+        "chance"
+    )
+    references: ClassVar[tuple[str, ...]] = ("sun2020",)
     resolves: ClassVar[str] = "work:resolve"
 
     train: TextsLike = given(

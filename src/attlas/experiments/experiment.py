@@ -30,6 +30,8 @@ class Experiment:
     """The base of all experiments: a subclass declares its fields and says what it is called."""
 
     name: ClassVar[str] = ""  # the kind of its result folder
+    clause: ClassVar[str] = ""  # what it does and its controls, for a methods paragraph
+    references: ClassVar[tuple[str, ...]] = ()  # papers that it follows: keys of references.bib
     does: ClassVar[str] = "work:run"  # the function that runs it, in its package
     resolves: ClassVar[str] = ""  # one that completes its opened inputs, as a test set from train
     checks: ClassVar[str] = ""  # one that refuses opened inputs, before anything is written

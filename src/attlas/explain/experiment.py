@@ -60,6 +60,12 @@ class Explain(Experiment):
     """
 
     name: ClassVar[str] = "explain"
+    clause: ClassVar[str] = (
+        "every token was scored by attribution methods and by attention; their agreement was "
+        "compared with permuted scores, their faithfulness with a random order of tokens, and "
+        "human rationales, where there are any, with chance"
+    )
+    references: ClassVar[tuple[str, ...]] = ("hou2022", "deyoung2020")
     checks: ClassVar[str] = "work:check"
 
     data: TextsLike = given(

@@ -42,6 +42,12 @@ class Explanations(Measure[ExplanationsState]):
     """
 
     name: ClassVar[str] = "explanations"
+    clause: ClassVar[str] = (
+        "the dependence of each prediction on each token by attribution and by attention, their "
+        "agreement compared with permuted scores, and their faithfulness compared with a random "
+        "order of tokens"
+    )
+    references: ClassVar[tuple[str, ...]] = ("hou2022", "deyoung2020")
     needs: ClassVar[frozenset[str]] = frozenset({"network"})
     costly: ClassVar[bool] = True
     methods: tuple[str, ...] = USUAL

@@ -43,6 +43,12 @@ class Finetune(Experiment):
     """
 
     name: ClassVar[str] = "finetune"
+    clause: ClassVar[str] = (
+        "the model was fine-tuned to predict the labels of texts; the epoch with the highest "
+        "Matthews correlation on the development set was kept, and compared with the majority "
+        "class"
+    )
+    references: ClassVar[tuple[str, ...]] = ()
     resolves: ClassVar[str] = "work:check_inputs"
 
     texts: TextsLike = given(

@@ -18,6 +18,11 @@ class Lengthen(Experiment):
     """
 
     name: ClassVar[str] = "lengthen"
+    clause: ClassVar[str] = (
+        "a model for long texts was made from one for short texts by repeating its position "
+        "embeddings, without training"
+    )
+    references: ClassVar[tuple[str, ...]] = ("beltagy2020",)
     checks: ClassVar[str] = "work:check"
     default_out: ClassVar[str] = ""
 

@@ -65,6 +65,11 @@ class Entropy(Measure[EntropyState]):
     """
 
     name: ClassVar[str] = "entropy"
+    clause: ClassVar[str] = (
+        "the mean entropy in nats of a head's rows of attention, and of its [CLS] rows, compared "
+        "with uniform attention over the visible tokens"
+    )
+    references: ClassVar[tuple[str, ...]] = ("clark2019",)
 
     def start(self, model: Shape) -> EntropyState:
         shape = (model.n_layers, model.n_heads)

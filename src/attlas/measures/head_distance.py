@@ -75,6 +75,11 @@ class HeadDistance(Measure[DistanceState]):
     """
 
     name: ClassVar[str] = "head_distance"
+    clause: ClassVar[str] = (
+        "the Jensen-Shannon divergence between the attention rows of every two heads, compared "
+        "with their divergence from uniform attention"
+    )
+    references: ClassVar[tuple[str, ...]] = ("clark2019",)
     costly: ClassVar[bool] = True
     convention: str = option("sound", "Whose smoothing to use.", choices=CONVENTIONS)
     clusters: int = option(8, "Number of clusters.", at_least=1, at_most=1_000)

@@ -47,6 +47,11 @@ class Heatmap(Measure[HeatmapState]):
     """
 
     name: ClassVar[str] = "heatmap"
+    clause: ClassVar[str] = (
+        "each head's mean attention between bins of queries and bins of keys, compared with "
+        "uniform attention"
+    )
+    references: ClassVar[tuple[str, ...]] = ("hou2022",)
     size: int = option(64, "Number of bins.", at_least=1, at_most=512)
     span: int | None = option(None, "Positions that the bins cover.", at_least=1, at_most=1_000_000)
     examples: int = option(

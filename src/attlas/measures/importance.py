@@ -47,6 +47,11 @@ class Importance(Measure[ImportanceState]):
     """
 
     name: ClassVar[str] = "importance"
+    clause: ClassVar[str] = (
+        "the importance of each head for the loss, by a Taylor expansion over its parameters and "
+        "by the gradient of a gate on its output"
+    )
+    references: ClassVar[tuple[str, ...]] = ("molchanov2019", "michel2019", "hou2022")
     needs: ClassVar[frozenset[str]] = frozenset({"loss"})
     costly: ClassVar[bool] = True
     accumulate: str = option("score", "What is averaged over texts.", choices=ACCUMULATIONS)

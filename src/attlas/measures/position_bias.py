@@ -40,6 +40,11 @@ class PositionBias(Measure[PositionBiasState]):
     """
 
     name: ClassVar[str] = "position_bias"
+    clause: ClassVar[str] = (
+        "the mean attention that each position receives, as a multiple of uniform attention, "
+        "without special tokens"
+    )
+    references: ClassVar[tuple[str, ...]] = ()
     span: int = option(8192, "Exclude positions from here on.", at_least=1, at_most=1_000_000)
     period: int | None = option(
         None, "Period (None: the model's own).", at_least=1, at_most=1_000_000

@@ -43,6 +43,11 @@ class Positions(Measure[PositionsState]):
     """
 
     name: ClassVar[str] = "positions"
+    clause: ClassVar[str] = (
+        "the mean share of a head's attention at each offset from query to key, compared with "
+        "uniform attention over the visible tokens"
+    )
+    references: ClassVar[tuple[str, ...]] = ("clark2019",)
     reach: int = option(8, "Largest offset with a column of its own.", at_least=1, at_most=4_096)
 
     def start(self, model: Shape) -> PositionsState:

@@ -58,6 +58,11 @@ class SpecialGradient(Measure[GradientState]):
     """
 
     name: ClassVar[str] = "special_gradient"
+    clause: ClassVar[str] = (
+        "the mean size of the derivative of the loss with respect to attention weights on [SEP], "
+        "[CLS], punctuation and other tokens, compared with the mean over all weights"
+    )
+    references: ClassVar[tuple[str, ...]] = ("clark2019",)
     needs: ClassVar[frozenset[str]] = frozenset({"weight_gradients"})
     costly: ClassVar[bool] = True
     punctuation: str = ".,"

@@ -81,6 +81,12 @@ class Surface(Measure[SurfaceState]):
     """
 
     name: ClassVar[str] = "surface"
+    clause: ClassVar[str] = (
+        "the mean share of a head's attention on the token itself, its neighbours, the first "
+        "token, [CLS], [SEP] and punctuation, compared with uniform attention over the visible "
+        "tokens"
+    )
+    references: ClassVar[tuple[str, ...]] = ("clark2019",)
     punctuation: str = ".,"
 
     def start(self, model: Shape) -> SurfaceState:

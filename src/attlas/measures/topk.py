@@ -222,6 +222,11 @@ class TopK(Measure[TopKState]):
     """
 
     name: ClassVar[str] = "topk"
+    clause: ClassVar[str] = (
+        "how often tokens are among the most attended and the most attending tokens of others, in "
+        "the union of all heads, compared with lists drawn at random"
+    )
+    references: ClassVar[tuple[str, ...]] = ("hou2022",)
     k: int = option(10, "Number of tokens on each list.", at_least=1, at_most=1_000)
     keep: str | TokenMask = "keywords"
     layers: tuple[int, ...] | None = option(

@@ -47,6 +47,11 @@ class Totals(Measure[TotalsState]):
     """
 
     name: ClassVar[str] = "totals"
+    clause: ClassVar[str] = (
+        "the attention that each token receives, summed over queries and averaged over heads, "
+        "compared with what uniform attention gives it"
+    )
+    references: ClassVar[tuple[str, ...]] = ("hou2022",)
     examples: int = option(3, "Number of texts shown by token.", at_least=0, at_most=1_000)
 
     def start(self, model: Shape) -> TotalsState:

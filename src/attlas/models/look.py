@@ -18,11 +18,13 @@ from attlas.core.text import Text
 from attlas.models.model import Model
 from attlas.support.arrays import Floats, Floats32, Ints
 from attlas.support.errors import CorpusError, ModelError
+from attlas.support.heads import layer_and_head
 
 if TYPE_CHECKING:
     import altair as alt
 
     from attlas.views.overlay import Overlay
+    from attlas.views.paper import PaperFigure
     from attlas.views.text_page import TextNumbers
 
 MOST_BYTES = 2**30  # of all weights that are kept
@@ -167,6 +169,24 @@ class TextAttention:
         from attlas.views.text_page import text_overlay
 
         return text_overlay(self.numbers, layer, head)
+
+    def shaded(self, layer: int | str | None = None, head: int | None = None) -> PaperFigure:
+        """A figure for a paper: words shaded by attention received; in one head, "L2H10"."""
+        from attlas.views.text_figures import text_figure
+
+        return text_figure(self.numbers, *layer_and_head(layer, head))
+
+    def lines(self, layer: int | str, head: int | None = None) -> PaperFigure:
+        """A figure for a paper: lines from each token to those that it attends to in one head."""
+        from attlas.views.text_figures import lines_figure
+
+        return lines_figure(self.numbers, *layer_and_head(layer, head))
+
+    def matrix(self, layer: int | str, head: int | None = None) -> PaperFigure:
+        """A figure for a paper: the weights of one head, queries down and keys across."""
+        from attlas.views.text_figures import matrix_figure
+
+        return matrix_figure(self.numbers, *layer_and_head(layer, head))
 
     def page(self) -> str:
         """A self-contained page: choose layer and head, click tokens for their attention."""

@@ -40,6 +40,12 @@ class FitRelations(Experiment):
     """
 
     name: ClassVar[str] = "relations"
+    clause: ClassVar[str] = (
+        "logistic regressions on attention between the head, tail and relation words of phrase "
+        "triples were fitted to say which are related and how, compared with the same classifiers "
+        "on random weights, words, distances, parts of speech and word vectors"
+    )
+    references: ClassVar[tuple[str, ...]] = ("chizhikova2022",)
     does: ClassVar[str] = "work:fit"
     resolves: ClassVar[str] = "work:resolve"
 
@@ -88,6 +94,12 @@ class ScoreRelations(Experiment):
     """
 
     name: ClassVar[str] = "relations_scored"
+    clause: ClassVar[str] = (
+        "a fitted extractor of relations was scored on texts that it had not seen, compared with "
+        "the same classifiers on random weights, words, distances, parts of speech and word "
+        "vectors"
+    )
+    references: ClassVar[tuple[str, ...]] = ("chizhikova2022",)
     does: ClassVar[str] = "work:score"
     default_out: ClassVar[str] = "{extractor}/scored"
 

@@ -35,11 +35,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pages:
-    """How a study is shown: as a report, in a notebook, and one head of it as a card."""
+    """How a study is shown: as a report, in a notebook, one head as a card, and in a paper."""
 
     report: Callable[[Study], str]
     notebook: Callable[[Study], str]
     card: Callable[[Study, int, int], HeadCard]
+    heads: Callable[[Study, str], Any]
+    methods: Callable[[Study], str]
 
 
 @dataclass(eq=False)
@@ -244,6 +246,17 @@ class Study:
     def quarantine(self) -> Path:
         return self.folder / QUARANTINE
 
+    @property
+    def head_columns(self) -> dict[str, tuple[str, str]]:
+        """The columns of the atlas by name, each with its table and its name there."""
+        return {
+            _atlas_name(table, column): (table, column)
+            for table, about in self.manifest["tables"].items()
+            if about["kind"] == "head"
+            for column in self._columns(table)
+            if column not in ("layer", "head")
+        }
+
     @cached_property
     def _atlas(self) -> pd.DataFrame:
         out: pd.DataFrame | None = None
@@ -251,10 +264,8 @@ class Study:
             if about["kind"] != "head":
                 continue
             frame = self.table(name)
-            prefix = name.removesuffix("_heads")  # of a measure with one row per text
-            named = ("layer", "head", name)
-            others = [one for one in frame if one not in named and not one.startswith(f"{name}_")]
-            frame = frame.rename(columns={one: f"{prefix}.{one}" for one in others})
+            others = [one for one in frame if one not in ("layer", "head")]
+            frame = frame.rename(columns={one: _atlas_name(name, one) for one in others})
             if out is not None:
                 frame = out.merge(frame, on=["layer", "head"], validate="one_to_one")
             out = frame
@@ -278,6 +289,18 @@ class Study:
         from attlas.studies.compare import paired_differences
 
         return paired_differences(self, other, table)
+
+    def heads(self, column: str) -> Any:
+        """A figure for a paper: all heads, coloured by a column of the atlas (`entropy`, ...).
+
+        `save("fig2.pdf", width="3.3in", font=8)` writes it; `caption`, `table` and `latex()` go
+        with it.
+        """
+        return self.pages.heads(self, column)
+
+    def methods(self) -> str:
+        """A methods paragraph of what was done, with the BibTeX of the papers behind it."""
+        return self.pages.methods(self)
 
     def report(self, path: str | Path = "report.html", *, force: bool = False) -> Path:
         """Write the report: one HTML file that opens offline, whole or not at all.
@@ -323,6 +346,19 @@ class Study:
 
     def _repr_html_(self) -> str:
         return self.pages.notebook(self)
+
+
+def _atlas_name(table: str, column: str) -> str:
+    """What a column of a head-level table is called in the atlas.
+
+    >>> _atlas_name("surface", "previous"), _atlas_name("betti_heads", "b0@0.1")
+    ('surface.previous', 'betti.b0@0.1')
+    >>> _atlas_name("entropy", "entropy"), _atlas_name("entropy", "entropy_uniform")
+    ('entropy', 'entropy_uniform')
+    """
+    if column == table or column.startswith(f"{table}_"):
+        return column
+    return f"{table.removesuffix('_heads')}.{column}"  # of a measure with one row per text
 
 
 def in_folder(out: str | Path | None, go: Callable[[Path], Study]) -> Study:

@@ -12,6 +12,9 @@ from attlas.support.options import Option
 GENERATOR = '<meta name="generator" content="attlas">'  # by which a page is known as ours
 PAGE = ".html"
 PICTURES = (".svg", ".png", ".pdf")
+TEXT = ".txt"
+MARKDOWN = ".md"
+TABLES = (".tex", ".csv")
 CHARTS = (".svg", ".pdf", ".png", ".html", ".json")
 FORMAT = Option("Format of --charts.", choices=tuple(ending[1:] for ending in CHARTS))
 

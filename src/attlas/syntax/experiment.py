@@ -27,6 +27,12 @@ class Syntax(Experiment):
     """
 
     name: ClassVar[str] = "syntax"
+    clause: ClassVar[str] = (
+        "for every dependency relation, the attention head that finds it best was chosen on one "
+        "treebank and scored on another, compared with the best fixed offset and the same model "
+        "with random weights"
+    )
+    references: ClassVar[tuple[str, ...]] = ("clark2019",)
     resolves: ClassVar[str] = "work:resolve"
 
     train: TextsLike = given("Treebank to choose heads on (.conllu).", flags=("--train", "--data"))

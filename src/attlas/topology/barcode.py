@@ -244,6 +244,11 @@ class BarcodeMeasure(HeadFeatures):
     """
 
     name: ClassVar[str] = "barcode"
+    clause: ClassVar[str] = (
+        "summaries of the persistence barcodes (H0, H1) of each head's attention graph with "
+        "distance 1 - weight, compared with uniform attention"
+    )
+    references: ClassVar[tuple[str, ...]] = ("kushnareva2021",)
     h1_tokens: int | None = option(
         None, "Longest text for which H1 is computed, in tokens.", at_least=0, at_most=256
     )

@@ -47,6 +47,11 @@ class Betti(HeadFeatures):
     """Betti numbers of every head of every text: `L3.H7.b0@0.1`, `L3.H7.b1@0.1`, ..."""
 
     name: ClassVar[str] = "betti"
+    clause: ClassVar[str] = (
+        "the numbers of connected components and independent cycles of each head's undirected "
+        "attention graph at several thresholds, compared with uniform attention"
+    )
+    references: ClassVar[tuple[str, ...]] = ("kushnareva2022",)
     kind: ClassVar[type] = np.int32
     thresholds: tuple[float, ...] = same_option(Topology, "thresholds", THRESHOLDS)
     loops: bool = True

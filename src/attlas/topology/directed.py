@@ -70,6 +70,12 @@ class DigraphMeasure(HeadFeatures):
     """
 
     name: ClassVar[str] = "digraph"
+    clause: ClassVar[str] = (
+        "the numbers of strongly connected components, edges, directed cycles and mutual pairs of "
+        "each head's directed attention graph at several thresholds, compared with uniform "
+        "attention"
+    )
+    references: ClassVar[tuple[str, ...]] = ("kushnareva2022", "kushnareva2021")
     thresholds: tuple[float, ...] = same_option(Topology, "thresholds", THRESHOLDS)
     cap: int = option(CAP, "Most cycles that are counted.", at_least=1, at_most=10_000_000)
 

@@ -37,6 +37,12 @@ class Topology(Experiment):
     """
 
     name: ClassVar[str] = "topology"
+    clause: ClassVar[str] = (
+        "a logistic regression on topological features of attention graphs was fitted to the "
+        "labels of texts and scored on other texts, compared with the model's own classifier, the "
+        "model before fine-tuning, random weights and text length alone"
+    )
+    references: ClassVar[tuple[str, ...]] = ("kushnareva2022",)
     may_lack: ClassVar[tuple[str, ...]] = ("frozen",)
     resolves: ClassVar[str] = "work:resolve"
 

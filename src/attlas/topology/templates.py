@@ -52,6 +52,11 @@ class Templates(HeadFeatures):
     """The `template_distances` of every head of every text: `L3.H7.previous`, ..."""
 
     name: ClassVar[str] = "templates"
+    clause: ClassVar[str] = (
+        "the normalised Frobenius distance of each head's attention matrix to simple patterns, "
+        "compared with the distance of uniform attention"
+    )
+    references: ClassVar[tuple[str, ...]] = ("kushnareva2021",)
 
     @property
     def features(self) -> tuple[str, ...]:

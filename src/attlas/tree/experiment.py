@@ -30,6 +30,12 @@ class Tree(Experiment):
     """
 
     name: ClassVar[str] = "tree"
+    clause: ClassVar[str] = (
+        "probes that predict each word's syntactic head from attention, and from attention and "
+        "word vectors, were fitted on one treebank and scored on another by unlabelled attachment, "
+        "compared with word order, words and distances without attention, and random weights"
+    )
+    references: ClassVar[tuple[str, ...]] = ("clark2019",)
     resolves: ClassVar[str] = "work:resolve"
 
     train: TextsLike = given("Treebank to fit probes on (.conllu).", flags=("--train", "--data"))

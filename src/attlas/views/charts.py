@@ -20,11 +20,12 @@ from attlas.support.files import write_bytes
 from attlas.support.outputs import CHARTS, check_output
 from attlas.views.numbers import head_names, number
 from attlas.views.page import inline_json
-from attlas.views.picture import png_url
+from attlas.views.picture import SANS, SOFT, png_url, wrapped
 from attlas.views.tables import Column, declared
 
 DARK = 0.5  # from this shade on, the text of a cell has the colour of the ground
 TEXT_CELL = 24  # pixels of a cell that has room for its number
+TALLEST = 34  # pixels of a cell of a sized grid
 GREY = "#8a8f98"
 ACCENT = "#2b5fa8"
 SECOND = "#d08a2e"
@@ -49,8 +50,11 @@ CONTROLS = {"_uniform": "uniform", "_random": "random weights", "_all": "all wei
 alt.data_transformers.disable_max_rows()
 
 
-def theme(dark: bool = False) -> dict[str, Any]:
-    """How charts look, in the report and as files: one scale of amounts, one around zero."""
+def theme(dark: bool = False, font: float | None = None) -> dict[str, Any]:
+    """How charts look, in the report and as files: one scale of amounts, one around zero.
+
+    With `font` all letters have this size.
+    """
     ink, faint = ("#c5cbd6", "#8a8f98") if dark else ("#3a404b", "#8a8f98")
     scale = ["#ffffff", "#bcd3ee", "#5b8fd0", "#123a73"]
     if dark:
@@ -58,12 +62,17 @@ def theme(dark: bool = False) -> dict[str, Any]:
     sign = ["#5f2273", "#d3bddb", "#f5f5f5", "#c2e0c4", "#145c2b"]
     if dark:
         sign = ["#dcb0ec", "#553561", "#1e2127", "#234a2d", "#98e0a8"]
+    labels = {} if font is None else {"labelFontSize": font, "titleFontSize": font}
+    titles: dict[str, Any] = {}
+    if font is not None:
+        titles = {"fontSize": font, "subtitleFontSize": font, "subtitleColor": SOFT}
+        titles["fontWeight"] = 600
     return {
         "background": "transparent" if dark else "white",
-        "font": "system-ui, sans-serif",
+        "font": "system-ui, sans-serif" if font is None else SANS,
         "range": {"heatmap": scale, "ramp": scale, "diverging": sign},
         "view": {"stroke": "transparent"},
-        "title": {"color": ink, "fontWeight": 500, "anchor": "start"},
+        "title": {"color": ink, "fontWeight": 500, "anchor": "start", **titles},
         "axis": {
             "labelColor": ink,
             "titleColor": ink,
@@ -71,9 +80,10 @@ def theme(dark: bool = False) -> dict[str, Any]:
             "domainColor": faint,
             "tickColor": faint,
             "gridOpacity": 0.25,
+            **labels,
         },
-        "legend": {"labelColor": ink, "titleColor": ink, "titleFontWeight": 400},
-        "header": {"labelColor": ink, "titleColor": ink, "titleFontWeight": 400},
+        "legend": {"labelColor": ink, "titleColor": ink, "titleFontWeight": 400, **labels},
+        "header": {"labelColor": ink, "titleColor": ink, "titleFontWeight": 400, **labels},
         "boxplot": {"median": {"color": ink}, "rule": {"color": faint}},
     }
 
@@ -90,7 +100,8 @@ def choices(frame: pd.DataFrame) -> list[str]:
     ]
 
 
-def _control(frame: pd.DataFrame, column: str) -> pd.Series[float]:
+def control_values(frame: pd.DataFrame, column: str) -> pd.Series[float]:
+    """The control of a column in each row; NaN if it has none."""
     names = [f"{column}{end}" for end in CONTROLS if f"{column}{end}" in frame]
     return frame[names[0]] if names else pd.Series(float("nan"), index=frame.index)
 
@@ -104,7 +115,7 @@ def by_column(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
                 "head": frame["head"],
                 "column": column,
                 "value": frame[column],
-                "uniform": _control(frame, column),
+                "uniform": control_values(frame, column),
             }
         )
         for column in columns
@@ -172,7 +183,7 @@ def _cell_text(value: float) -> str:
     return number(value, 2 if abs(value) < 0.995 else 1 if abs(value) < 9.95 else 0)
 
 
-def _tint(kinds: set[str], ends: dict[str, Any], control: str) -> alt.Color:
+def _tint(kinds: set[str], ends: dict[str, Any], control: str, **legend: Any) -> alt.Color:
     """The colour of a cell, with a legend in the numbers of the column that is shown."""
     signed = "signed" in kinds
     at = f"({json.dumps(ends)})[shown]"
@@ -189,7 +200,9 @@ def _tint(kinds: set[str], ends: dict[str, Any], control: str) -> alt.Color:
             interpolate="rgb",
         ),
         legend=alt.Legend(
-            gradientLength=110, values=[-1, 0, 1] if signed else [0, 0.5, 1], labelExpr=label
+            values=[-1, 0, 1] if signed else [0, 0.5, 1],
+            labelExpr=label,
+            **{"gradientLength": 110, **legend},
         ),
     )
 
@@ -203,8 +216,7 @@ def head_grid(
     """
     columns = declared((), choices(frame)) if columns is None else list(columns)
     names = [column.name for column in columns]
-    known = [end for end in CONTROLS if any(f"{name}{end}" in frame for name in names)]
-    control = CONTROLS[known[0]] if known else ""
+    control = control_name(frame, names)
     data, ends = _shaded(frame, columns)
     layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
     cell = max(8, min(30, 620 // max(heads, 1)))
@@ -216,22 +228,57 @@ def head_grid(
     ]
     base = alt.Chart(data).transform_filter("datum.column == shown")
     tint = _tint({column.kind for column in columns}, ends, control)
+    grid = _cells(base, tint, tooltip, 9.5 if cell >= TEXT_CELL else None)
+    grid = grid.properties(width=cell * heads, height=cell * layers)
+    strip = _by_layer(base, tooltip, control, cell, layers)
+    labels = [column.title for column in columns]
+    menu = alt.binding_select(options=names, labels=labels, name="coloured by ")
+    chosen = alt.param(name="shown", value=first if first in names else names[0], bind=menu)
+    return alt.hconcat(grid, strip, spacing=36).add_params(chosen)
+
+
+def sized_grid(
+    frame: pd.DataFrame, column: Column, width: float
+) -> alt.LayerChart | alt.FacetChart:
+    """The grid of heads of one column, as wide as given, in letters of 12 pixels."""
+    data, ends = _shaded(frame, [column])
+    layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
+    cell = (width - 7.0 * len(f"L{layers - 1}") - 14) / heads
+    longest = int(data["text"].str.len().max())
+    control = control_name(frame, [column.name])
+    below: dict[str, Any] = {"orient": "bottom", "direction": "horizontal"}
+    tint = _tint({column.kind}, ends, control, gradientLength=width / 2, **below)
+    base = alt.Chart(data).transform_filter("datum.column == shown")
+    grid = _cells(base, tint, [], 12 if cell >= max(14, 7.0 * longest + 2) else None)
+    return grid.properties(
+        width=width,
+        height=min(cell, TALLEST) * layers,
+        padding=2,
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+    ).add_params(alt.param(name="shown", value=column.name))
+
+
+def control_name(frame: pd.DataFrame, names: Sequence[str]) -> str:
+    """What the control of some columns is called; empty if none has one."""
+    known = (CONTROLS[end] for end in CONTROLS if any(f"{name}{end}" in frame for name in names))
+    return next(known, "")
+
+
+def _cells(
+    base: alt.Chart, tint: alt.Color, tooltip: list[alt.Tooltip], letters: float | None
+) -> alt.LayerChart | alt.FacetChart:
+    """Layers down and heads across, each cell tinted, with its number in letters of this size."""
     cells = base.encode(
         x=alt.X("head:O", axis=heads_axis("H"), title=None),
         y=alt.Y("layer:O", axis=heads_axis("L", "left"), title=None),
         tooltip=tooltip,
     )
     marks = [cells.mark_rect(stroke="#c5cad1", strokeWidth=0.4).encode(color=tint)]
-    if cell >= TEXT_CELL:
+    if letters is not None:
         # the same legend and title: those of layers that share a scale are merged
         ink = alt.Color("ink:Q", **{name: tint[name] for name in ("scale", "legend", "title")})
-        marks.append(cells.mark_text(fontSize=9.5).encode(text="text:N", color=ink))
-    grid = alt.layer(*marks).properties(width=cell * heads, height=cell * layers)
-    strip = _by_layer(base, tooltip, control, cell, layers)
-    labels = [column.title for column in columns]
-    menu = alt.binding_select(options=names, labels=labels, name="coloured by ")
-    chosen = alt.param(name="shown", value=first if first in names else names[0], bind=menu)
-    return alt.hconcat(grid, strip, spacing=36).add_params(chosen)
+        marks.append(cells.mark_text(fontSize=letters).encode(text="text:N", color=ink))
+    return alt.layer(*marks)
 
 
 def grid_alone(spec: Mapping[str, Any], width: int = 384) -> dict[str, Any]:
@@ -523,9 +570,9 @@ def export_spec(spec: Mapping[str, Any], path: Path, *, force: bool = False) -> 
     return path
 
 
-def spec_bytes(spec: Mapping[str, Any], suffix: str) -> bytes:
-    """The specification of a chart drawn in a format."""
-    return _drawn({**spec, "config": {**spec.get("config", {}), **theme()}}, suffix)
+def spec_bytes(spec: Mapping[str, Any], suffix: str, font: float | None = None) -> bytes:
+    """The specification of a chart drawn in a format; with `font`, in letters of this size."""
+    return _drawn({**spec, "config": {**spec.get("config", {}), **theme(font=font)}}, suffix)
 
 
 def titled_choices(
@@ -550,7 +597,7 @@ def titled_choices(
             for menu, value in zip(menus, values, strict=True)
         ]
         chosen = ", ".join(map(_choice, menus, values))
-        name = "" if values == first else "-".join(map(_file_name, values))
+        name = "" if values == first else "-".join(map(file_name, values))
         out[name] = _titled({**spec, "params": [*others, *fixed]}, f"{title}: {chosen}", about)
     return out
 
@@ -562,12 +609,23 @@ def _choice(menu: Mapping[str, Any], value: Any) -> str:
     return str(labels[bind["options"].index(value)])
 
 
-def _file_name(value: Any) -> str:
+def file_name(value: Any) -> str:
+    """A value as part of the name of a file: letters, digits and hyphens.
+
+    >>> file_name("b0@0.1")
+    'b0-0-1'
+    """
     return "".join(one if one.isalnum() else "-" for one in str(value))[:40].strip("-")
 
 
 def _titled(spec: dict[str, Any], title: str, about: Sequence[str]) -> dict[str, Any]:
-    return {**spec, "title": {"text": title, "subtitle": list(about), "anchor": "start"}}
+    """A specification with its title; in one that has a width of its own, in as many lines."""
+    lines, below = [title], list(about)
+    if "autosize" in spec:
+        lines = wrapped(title, spec["width"])
+        below = [line for one in about for line in wrapped(one, spec["width"])]
+    text = lines if len(lines) > 1 else title
+    return {**spec, "title": {"text": text, "subtitle": below, "anchor": "start"}}
 
 
 class _InScript(json.JSONEncoder):

@@ -98,6 +98,12 @@ def origin(manifest: Mapping[str, Any]) -> str:
     return f"{subject} on {corpus}" if subject else corpus
 
 
+def about_source(tables: Tables) -> list[str]:
+    """What an exported picture says of its origin: the model, the corpus and how many texts."""
+    texts = tables.manifest["counts"].get("analysed")
+    return [origin(tables.manifest) + ("" if texts is None else f", {texts:,} texts")]
+
+
 def origins(study: Tables, sections: Mapping[str, Section]) -> list[str]:
     """What the results that stand together are of, each once: that of the study itself first."""
     others = (origin(source(study, section).manifest) for _, section in shown(study, sections))

@@ -6,14 +6,13 @@ As in Figure 5 of Clark et al. 2019.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attlas.views.overlay import pack
-from attlas.views.picture import FOR, INK
+from attlas.views.picture import FOR, INK, shortened, xml_text
 
 STEP, MIDDLE, CHARACTER = 20, 200, 7.6  # pixels: a word's height, the way of the lines, a letter
 FAINT = 0.02
@@ -43,10 +42,16 @@ class Lines:
         }
 
 
-def lines_svg(lines: Lines, title: str | None = None) -> str:
-    """One sentence as a picture."""
+def lines_svg(lines: Lines, title: str | None = None, width: float | None = None) -> str:
+    """One sentence as a picture: of this width, or as wide as its words need."""
+    title = lines.title if title is None else title
     side = max(map(len, lines.words)) * CHARACTER + 14
-    top = 24
+    middle = float(MIDDLE)
+    if width is not None:  # the way of the lines takes what words leave, but a third at least
+        side = min(side, width / 3)
+        middle = width - 2 * side
+    letters = int((side - 8) / CHARACTER)
+    top = 24 if title else 4
     known = set(lines.gold)
     drawn = []
     for query, key in zip(
@@ -55,29 +60,25 @@ def lines_svg(lines: Lines, title: str | None = None) -> str:
         colour = FOR if (int(query), int(key)) in known else INK
         drawn.append(
             f'<line x1="{side:.0f}" y1="{top + STEP * query + STEP / 2:.0f}" '
-            f'x2="{side + MIDDLE:.0f}" y2="{top + STEP * key + STEP / 2:.0f}" '
+            f'x2="{side + middle:.0f}" y2="{top + STEP * key + STEP / 2:.0f}" '
             f'stroke="rgb{colour}" stroke-width="1.8" '
             f'stroke-opacity="{max(0.05, min(1.0, float(lines.weights[query, key]))):.2f}"/>'
         )
     for number, word in enumerate(lines.words):
         y = top + STEP * number + STEP / 2 + 4
-        for x, anchor in ((side - 6, "end"), (side + MIDDLE + 6, "start")):
+        for x, anchor in ((side - 6, "end"), (side + middle + 6, "start")):
             drawn.append(
                 f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" '
-                f'fill="#1d2129">{escape(word)}</text>'
+                f'fill="#1d2129">{xml_text(shortened(word, letters))}</text>'
             )
-    width, height = 2 * side + MIDDLE, top + STEP * len(lines.words) + 8
-    head = (
-        '<text x="4" y="14" '
-        f'fill="#6a7180">{escape((lines.title if title is None else title)[: int(width / 6.4)])}'
-        "</text>"
-    )
+    across, height = 2 * side + middle, top + STEP * len(lines.words) + 8
+    head = f'<text x="4" y="14" fill="#6a7180">{xml_text(title[: int(across / 6.4)])}</text>'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
-        f'viewBox="0 0 {width:.0f} {height}"><rect width="100%" height="100%" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{across:.0f}" height="{height}" '
+        f'viewBox="0 0 {across:.0f} {height}"><rect width="100%" height="100%" '
         'fill="#ffffff"/>'
         '<g font-family="DejaVu Sans, Helvetica, Arial, sans-serif" '
-        f'font-size="12.5">{head}{"".join(drawn)}</g></svg>'
+        f'font-size="12">{head}{"".join(drawn)}</g></svg>'
     )
 
 

@@ -37,6 +37,7 @@ class Overlay:
     tints: npt.NDArray[np.int64]  # word, as `html` has them; below 0 is against
     content: str
     signed: bool = False  # for and against, in two colours
+    darkest: float = 0.0  # how many times its uniform attention the darkest word receives
 
 
 def levels(values: Floats, special: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
@@ -57,10 +58,18 @@ def levels_above_uniform(
     The scale is logarithmic. A word at or below its own uniform attention has no tint; the darkest
     is the largest ratio of a word that is not special, but at least 2, so that trifles stay pale.
     """
-    known = uniform > 0
-    ratio = np.divide(values, uniform, out=np.ones(np.shape(values)), where=known)
-    sizes = np.log2(np.maximum(ratio, 1.0))
-    return _scaled(sizes, np.maximum(_largest(sizes, special), 1.0))
+    sizes = _doublings(values, uniform)
+    return _scaled(sizes, _darkest(sizes, special))
+
+
+def _doublings(values: Floats, uniform: Floats) -> Floats:
+    """How many times each value doubles its uniform attention; 0 at or below it."""
+    ratio = np.divide(values, uniform, out=np.ones(np.shape(values)), where=uniform > 0)
+    return np.log2(np.maximum(ratio, 1.0))
+
+
+def _darkest(sizes: Floats, special: npt.NDArray[np.bool_]) -> Floats:
+    return np.maximum(_largest(sizes, special), 1.0)
 
 
 def _largest(values: Floats, special: npt.NDArray[np.bool_]) -> Floats:
@@ -115,6 +124,7 @@ def overlay(
     even = words.summed(np.atleast_2d(uniform))
     received = by_word.mean((0, 1))[None]
     tints = levels_above_uniform(received, even.mean(0)[None], marks)[0]
+    darkest = 2.0 ** float(_darkest(_doublings(received, even.mean(0)[None]), marks)[0, 0])
     packed, scales = pack(by_word.reshape(values.shape[0] * values.shape[1], count))
     packed_even, even_scales = pack(even)
     data: dict[str, Any] = {
@@ -133,9 +143,8 @@ def overlay(
         ]
     if tops is not None:
         data["tops"] = _packed_tops(*tops)
-    return Overlay(
-        _words_html(content, words, _classes(tints, "t", "t")), data, words.spans, tints, content
-    )
+    html = _words_html(content, words, _classes(tints, "t", "t"))
+    return Overlay(html, data, words.spans, tints, content, darkest=darkest)
 
 
 def score_overlay(

@@ -1,10 +1,13 @@
-"""Pictures without a browser: small matrices as PNG, shaded texts as SVG."""
+"""Pictures without a browser: small matrices as PNG; shaded texts, headings and legends as SVG."""
 
 from __future__ import annotations
 
 import base64
+import re
 import struct
+import textwrap
 import zlib
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -18,11 +21,11 @@ from attlas.support.outputs import PICTURES
 from attlas.views.overlay import LEVELS, Overlay
 
 INK, FOR, AGAINST = (43, 95, 168), (0, 133, 98), (205, 84, 0)
-COLUMNS, CHARACTER, LINE = (
-    112,
-    7.2,
-    19,
-)  # of a shaded text: letters a line, their width and height in pixels
+# of a shaded text: letters a line, their width and height in pixels
+COLUMNS, CHARACTER, LINE = 112, 7.2, 19
+LETTER = 6.6  # width of a letter of a proportional font of 12 pixels, on the safe side
+SANS = "Helvetica, Arial, DejaVu Sans, sans-serif"
+SOFT = "#6a7180"
 
 
 def png(shades: npt.NDArray[np.uint8], ink: tuple[int, int, int] = INK) -> bytes:
@@ -59,8 +62,8 @@ def png_url(values: npt.NDArray[Any], top: float) -> str:
     return "data:image/png;base64," + base64.b64encode(png(shades)).decode()
 
 
-def text_svg(overlay: Overlay, title: str = "") -> str:
-    """A shaded text as a picture: lines of fixed width, paragraphs kept."""
+def text_svg(overlay: Overlay, title: str = "", columns: int = COLUMNS) -> str:
+    """A shaded text as a picture: lines of so many letters, paragraphs kept."""
     boxes: list[str] = []
     letters: list[str] = []
     x, y = 0, 1 if title else 0
@@ -68,11 +71,11 @@ def text_svg(overlay: Overlay, title: str = "") -> str:
 
     def put(piece: str, tint: int | None) -> None:
         nonlocal x, y
-        for part in _pieces(piece):
+        for part in _pieces(piece, columns):
             if part == "\n":
                 x, y = 0, y + 1
                 continue
-            if x and x + len(part) > COLUMNS:
+            if x and x + len(part) > columns:
                 x, y = 0, y + 1
                 if part.isspace():
                     continue
@@ -90,7 +93,7 @@ def text_svg(overlay: Overlay, title: str = "") -> str:
                 ink = "#ffffff" if abs(tint or 0) >= 7 else "#1d2129"
                 letters.append(
                     f'<text x="{x * CHARACTER:.1f}" y="{y * LINE + 13}" fill="{ink}" '
-                    f'textLength="{len(part) * CHARACTER:.1f}">{escape(part)}</text>'
+                    f'textLength="{len(part) * CHARACTER:.1f}">{xml_text(part)}</text>'
                 )
             x += len(part)
 
@@ -100,8 +103,8 @@ def text_svg(overlay: Overlay, title: str = "") -> str:
         put(overlay.content[cursor : max(start, cursor)], None)
         put(overlay.content[max(start, cursor) : stop], tint)
         cursor = max(cursor, stop)
-    head = f'<text x="0" y="13" fill="#6a7180">{escape(title[:COLUMNS])}</text>' if title else ""
-    width, height = COLUMNS * CHARACTER + 16, (y + 1) * LINE + 12
+    head = f'<text x="0" y="13" fill="{SOFT}">{xml_text(title[:columns])}</text>' if title else ""
+    width, height = columns * CHARACTER + 16, (y + 1) * LINE + 12
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
         f'viewBox="-8 -4 {width:.0f} {height}">'
@@ -112,15 +115,114 @@ def text_svg(overlay: Overlay, title: str = "") -> str:
     )
 
 
-def _pieces(text: str) -> list[str]:
+def _pieces(text: str, columns: int) -> list[str]:
     """A stretch of text as line breaks and runs that are not broken; no control characters."""
     clean = "".join(letter if letter >= " " or letter == "\n" else " " for letter in text)
     out: list[str] = []
     for number, line in enumerate(clean.split("\n")):
         if number:
             out.append("\n")
-        out += [line[start : start + COLUMNS] for start in range(0, len(line), COLUMNS)]
+        out += [line[start : start + columns] for start in range(0, len(line), columns)]
     return out
+
+
+def xml_text(string: str) -> str:
+    """A string as text of a picture: escaped, and without characters that XML does not allow."""
+    return escape(
+        "".join(
+            letter
+            if letter >= " " and letter not in "\ufffe\uffff" and not "\ud800" <= letter <= "\udfff"
+            else " "
+            for letter in string
+        )
+    )
+
+
+def shortened(string: str, letters: int) -> str:
+    """A string that fits into so many letters.
+
+    >>> shortened("attention", 9), shortened("attention", 6)
+    ('attention', 'atten…')
+    """
+    return string if len(string) <= letters else string[: max(1, letters - 1)] + "…"
+
+
+def wrapped(text: str, width: float) -> list[str]:
+    """The lines of a text in letters of 12 pixels."""
+    return textwrap.wrap(text, max(8, int(width / LETTER)))
+
+
+def heading_svg(title: str, about: Sequence[str], width: float) -> str:
+    """A title and the lines below it, as a picture that goes above another."""
+    lines = [(line, "#1d2129", 600) for line in wrapped(title, width - 8)]
+    lines += [(line, SOFT, 400) for text in about for line in wrapped(text, width - 8)]
+    drawn = "".join(
+        f'<text x="4" y="{13 + 15 * at}" fill="{ink}" font-weight="{weight}">'
+        f"{xml_text(line)}</text>"
+        for at, (line, ink, weight) in enumerate(lines)
+    )
+    return _svg(f'<g font-family="{SANS}" font-size="12">{drawn}</g>', width, 15 * len(lines) + 8)
+
+
+def legend_svg(
+    low: str, high: str, width: float, ink: tuple[int, int, int] = INK, swatches: int = LEVELS
+) -> str:
+    """The tints from none to the darkest between the words for both ends, in as many lines."""
+    size = 14
+    first = wrapped(low, width - 8)
+    beside = len(first) == 1 and (len(low) + len(high)) * LETTER + swatches * size + 24 < width
+    parts = [
+        f'<text x="4" y="{13 + 15 * at}" fill="{SOFT}">{xml_text(line)}</text>'
+        for at, line in enumerate(first)
+    ]
+    x, y = (8 + len(low) * LETTER, 0) if beside else (4, 15 * len(first) + 3)
+    for level in range(swatches):
+        parts.append(
+            f'<rect x="{x + size * level:.1f}" y="{y + 3}" width="{size}" height="11" '
+            f'fill="rgb{ink}" fill-opacity="{level / (swatches - 1):.2f}" stroke="#c5cad1" '
+            'stroke-width="0.5"/>'
+        )
+    end = x + size * swatches + 5
+    parts.append(f'<text x="{end:.1f}" y="{y + 13}" fill="{SOFT}">{xml_text(high)}</text>')
+    return _svg(f'<g font-family="{SANS}" font-size="12">{"".join(parts)}</g>', width, y + 20)
+
+
+def _svg(content: str, width: float, height: float) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
+        f'viewBox="0 0 {width:g} {height:g}">{content}</svg>'
+    )
+
+
+def svg_size(svg: str) -> tuple[float, float]:
+    """The width and the height that a picture declares."""
+    root = svg[: svg.index(">", svg.index("<svg"))]
+    width, height = (re.search(rf'\s{name}="([\d.]+)', root) for name in ("width", "height"))
+    if width is None or height is None:
+        raise ValueError("a picture declares its width and its height")
+    return float(width[1]), float(height[1])
+
+
+def stacked(*pictures: str) -> str:
+    """Pictures below one another on one ground, as one."""
+    drawn, below, widest = [], 0.0, 0.0
+    for picture in pictures:
+        width, height = svg_size(picture)
+        drawn.append(picture.replace("<svg ", f'<svg y="{below:g}" ', 1))
+        below, widest = below + height, max(widest, width)
+    return _svg(f'<rect width="100%" height="100%" fill="#ffffff"/>{"".join(drawn)}', widest, below)
+
+
+def fitted(svg: str, width: float, unit: str = "") -> str:
+    """A picture that is scaled to a width; all of it becomes larger or smaller, letters too."""
+    across, down = svg_size(svg)
+    start = svg.index("<svg")
+    stop = svg.index(">", start)
+    root = svg[start:stop]
+    box = "" if "viewBox=" in root else f' viewBox="0 0 {across:g} {down:g}"'
+    for name, size in (("width", width), ("height", down * width / across)):
+        root = re.sub(rf'(\s{name}=")[^"]*', rf"\g<1>{size:.6g}{unit}", root, count=1)
+    return svg[:start] + root + box + svg[stop:]
 
 
 def write_picture(svg: str, path: Path, kind: str) -> list[Path]:
@@ -132,10 +234,10 @@ def write_picture(svg: str, path: Path, kind: str) -> list[Path]:
     return [path]
 
 
-def picture_bytes(svg: str, kind: str) -> bytes:
-    """A picture in a format."""
+def picture_bytes(svg: str, kind: str, dots: float = 108) -> bytes:
+    """A picture in a format; a PNG has so many dots for 72 units of the picture."""
     if kind == "png":
-        return bytes(vl_convert.svg_to_png(svg, scale=1.5))
+        return bytes(vl_convert.svg_to_png(svg, ppi=dots))
     return _pdf(svg) if kind == "pdf" else svg.encode()
 
 

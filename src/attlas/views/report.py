@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
@@ -15,11 +16,12 @@ from markupsafe import Markup
 from attlas.support.files import write_bytes, write_errors
 from attlas.support.fingerprint import versions
 from attlas.support.options import checked
-from attlas.support.outputs import CHARTS, FORMAT, PICTURES, check_output
+from attlas.support.outputs import CHARTS, FORMAT, MARKDOWN, PICTURES, TABLES, check_output
 from attlas.views import charts
 from attlas.views.claims import Finding, section_verdict
 from attlas.views.dots import dot_svg
 from attlas.views.findings import (
+    about_source,
     beyond_chance,
     facts,
     findings,
@@ -30,11 +32,14 @@ from attlas.views.findings import (
     source,
     warnings,
 )
+from attlas.views.heads import drawable, grid_table
 from attlas.views.page import inline_json, templates
 from attlas.views.parts import Drawing
-from attlas.views.picture import picture_bytes
+from attlas.views.picture import heading_svg, picture_bytes, stacked, svg_size
 from attlas.views.section import Figure, Section, Tables, shown
 
+Content = str | Mapping[str, Any]  # SVG or another text, or the specification of a chart
+ON_A_PAGE = r"(Hover|Click|Choose|Drag|Select)\b"  # how a sentence begins
 GRID = "heads"  # the name of a figure with a grid of all heads
 
 
@@ -174,52 +179,108 @@ def write_charts(
 ) -> list[Path]:
     """Write every chart and every other picture of the report as a file of its own.
 
-    A chart with a menu is one file for each choice, and each names what it shows. If one of the
-    files already exists with other content, none is written, unless with `force`.
+    A chart with a menu is one file for each choice, and each names what it shows. The file
+    `captions-KIND.md` lists them with their captions. If one of the files already exists with
+    other content, none is written, unless with `force`.
     """
     checked("format", kind, str, FORMAT)
-    contents: dict[Path, str | Mapping[str, Any]] = {}
+    contents: dict[Path, Content] = {}
+    captions = [f"# Captions: {report_title(origins(study, sections))}"]
     for name, section in shown(study, sections):
-        about = _about(source(study, section))
+        about = about_source(source(study, section))
         for figure in section.figures(study):
-            path = folder / f"{name}-{figure.name}"
-            if figure.chart is not None:
-                interactive = kind in ("html", "json")
-                specs = charts.titled_choices(figure.chart, section.title, about, interactive)
-                for choice, spec in specs.items():
-                    end = f"-{choice}" if choice else ""
-                    contents[path.with_name(f"{path.name}{end}.{kind}")] = spec
-            pictures = (picture for part in figure.parts for picture in part.pictures())
-            for at, picture in enumerate(pictures if f".{kind}" in PICTURES else ()):
-                contents[path.with_name(f"{path.name}-{at}.{kind}")] = picture
-    missing = [path for path in contents if force or not _is_written(path, contents[path])]
-    for path in missing:
-        check_output(path, CHARTS, force)
-    with write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    for path in missing:
-        write_bytes(path, _picture(contents[path], path.suffix))
+            for end, content in _pictures(figure, section.title, about, kind).items():
+                path = folder / f"{name}-{figure.name}{end}.{kind}"
+                title = section.title if isinstance(content, str) else content["title"]["text"]
+                contents[path] = content
+                words = f"{title}. {printed(figure.caption)} {'; '.join(about)}."
+                captions.append(f"**{path.name}**: {words}")
+    notes = (
+        {folder / f"captions-{kind}{MARKDOWN}": "\n\n".join([*captions, ""])} if contents else {}
+    )
+    _write_all(folder, {**contents, **notes}, (*CHARTS, MARKDOWN), force)
     return list(contents)
 
 
-def _is_written(path: Path, content: str | Mapping[str, Any]) -> bool:
-    """Whether a picture is there already, as an interrupted run leaves it."""
+def _pictures(figure: Figure, title: str, about: Sequence[str], kind: str) -> dict[str, Content]:
+    """The pictures of a figure by the ends of their names, each with what it shows inside it."""
+    out: dict[str, Content] = {}
+    if figure.chart is not None:
+        interactive = kind in ("html", "json")
+        specs = charts.titled_choices(figure.chart, title, about, interactive)
+        out |= {f"-{choice}" if choice else "": spec for choice, spec in specs.items()}
+    pictures = (picture for part in figure.parts for picture in part.pictures())
+    for at, picture in enumerate(pictures if f".{kind}" in PICTURES else ()):
+        out[f"-{at}"] = stacked(heading_svg(title, about, svg_size(picture)[0]), picture)
+    return out
+
+
+def printed(caption: str) -> str:
+    """A caption without what holds on a page only.
+
+    >>> printed("Each cell is one head. Hover for the value.")
+    'Each cell is one head.'
+    """
+    sentences = re.split(r"(?<=[.!?]) (?=[A-Z])", caption)
+    return " ".join(one for one in sentences if not re.match(ON_A_PAGE, one))
+
+
+def write_tables(
+    study: Tables, sections: Mapping[str, Section], folder: Path, *, force: bool = False
+) -> list[Path]:
+    """Write every table of the report, and every column of heads, as LaTeX (booktabs) and CSV.
+
+    Existing files are treated as those of `write_charts`.
+    """
+    contents: dict[Path, Content] = {}
+    for name, section in shown(study, sections):
+        about = "; ".join(about_source(source(study, section)))
+        tables = {
+            one.name: (f"{section.title}. {printed(one.caption)} {about}.", one.table)
+            for one in section.figures(study)
+            if one.table is not None
+        }
+        for table, columns in section.columns.items():
+            frame = study.table(table) if study.has(table) else None
+            for column in [] if frame is None else drawable(frame, columns):
+                words = f"{section.title}: {column.title}. {about}."
+                tables[f"heads-{charts.file_name(column.name)}"] = words, grid_table(frame, column)
+        for end, (caption, one) in tables.items():
+            path = folder / f"{name}-{end}"
+            label = f"tab:{charts.file_name(path.name)}"
+            contents[path.with_name(f"{path.name}.tex")] = one.latex(caption, label)
+            contents[path.with_name(f"{path.name}.csv")] = one.csv()
+    _write_all(folder, contents, TABLES, force)
+    return list(contents)
+
+
+def _write_all(
+    folder: Path, contents: Mapping[Path, Content], endings: Sequence[str], force: bool
+) -> None:
+    """Write files, all or none: those that exist with the same content are left as they are."""
+    missing = [path for path in contents if force or not _is_written(path, contents[path])]
+    for path in missing:
+        check_output(path, endings, force)
+    with write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        write_bytes(path, _bytes(contents[path], path.suffix))
+
+
+def _is_written(path: Path, content: Content) -> bool:
+    """Whether a file is there already, as an interrupted run leaves it."""
     if not path.is_file() or path.is_symlink():
         return False
-    return path.read_bytes() == _picture(content, path.suffix)
+    return path.read_bytes() == _bytes(content, path.suffix)
 
 
-def _picture(content: str | Mapping[str, Any], suffix: str) -> bytes:
-    """A picture, or the specification of a chart, in a format."""
+def _bytes(content: Content, suffix: str) -> bytes:
+    """A picture, the specification of a chart, or a text, in a format."""
+    if isinstance(content, str) and suffix not in PICTURES:
+        return content.encode("utf-8", "replace")
     if isinstance(content, str):
         return picture_bytes(content, suffix[1:])
     return charts.spec_bytes(content, suffix)
-
-
-def _about(tables: Tables) -> list[str]:
-    """What an exported picture says of its origin: the model, the corpus and how many texts."""
-    texts = tables.manifest["counts"].get("analysed")
-    return [origin(tables.manifest) + ("" if texts is None else f", {texts:,} texts")]
 
 
 def study_html(study: Tables, sections: Mapping[str, Section]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -133,7 +133,8 @@ class Section:
     The card of a head has the claims about it, and what `head` adds for a layer and a head: rows
     without a claim, which have no verdict; `examples` are texts that show what the head does.
     `texts_used` is how many texts there were for each purpose, "score on" for instance: too few are
-    a warning. `facts` may change what the report says of the run itself.
+    a warning. `facts` may change what the report says of the run itself. `columns` declares the
+    columns of its head-level tables, by table.
     """
 
     title: str
@@ -150,6 +151,7 @@ class Section:
     notes: Callable[[Tables], list[str]] = _nothing
     terminal: Callable[[Tables], list[TextTable]] = _nothing
     facts: Callable[[Tables, list[Fact]], list[Fact]] = _as_usual
+    columns: Mapping[str, Sequence[Column]] = field(default_factory=dict)
     order: int = 0  # on the page; equal ones as in the catalogue
     names_heads: bool = True  # such as L2H7, which the page explains
 

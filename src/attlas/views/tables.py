@@ -1,7 +1,10 @@
-"""Tables for people, declared by their columns: in a page, in the terminal, as Markdown."""
+"""Tables for people, declared by their columns: in a page, in the terminal, as Markdown, LaTeX."""
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -9,6 +12,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from attlas.support.errors import AttlasError
 from attlas.views.numbers import number
 
 Kind = Literal["above", "below", "signed", "plain"]
@@ -22,6 +26,23 @@ NUMBERS: dict[str, Callable[[Any], str]] = {
     "share": lambda value: f"{value:.1%}",
     "p": lambda value: f"{value:.2g}",
     "general": lambda value: f"{value:g}",
+}
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    "→": r"$\rightarrow$",
+    "×": r"$\times$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "\u00a0": "~",
+    "\u2028": " ",
+    "\u2029": " ",
 }
 
 
@@ -97,6 +118,64 @@ class TextTable:
         written = ([escape(cell).replace("|", "\\|") for cell in row] for row in self.rows)
         lines = [self.titles, tuple(align), *written]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def latex(self, caption: str = "", label: str = "") -> str:
+        """The table as LaTeX, with the rules of booktabs; with a caption, as a float."""
+        if label and not re.fullmatch(r"[A-Za-z0-9:._/-]+", label):
+            raise AttlasError(f"label is {label!r}; use letters, digits, and any of : . _ / -")
+        align = "".join("l" if self.is_words(at) else "r" for at in range(len(self.titles)))
+        head, *rows = (self._latex_row(row) for row in (self.titles, *self.rows))
+        lines = [
+            f"\\begin{{tabular}}{{@{{}}{align}@{{}}}}",
+            "\\toprule",
+            head,
+            "\\midrule",
+            *rows,
+            "\\bottomrule",
+            "\\end{tabular}",
+        ]
+        if self.note:
+            lines += ["", f"\\smallskip{{\\footnotesize {latex_text(self.note)}}}"]
+        if caption or label:
+            named = [f"\\caption{{{latex_text(caption)}}}"] if caption else []
+            named += [f"\\label{{{label}}}"] if label else []
+            lines = ["\\begin{table}", "\\centering", *named, *lines, "\\end{table}"]
+        return "\n".join(["% \\usepackage{booktabs}", *lines, ""])
+
+    def _latex_row(self, cells: Sequence[str]) -> str:
+        words = (self.is_words(at) for at in range(len(cells)))
+        parts = [
+            (latex_text(cell) if is_words else _latex_number(cell)).strip()
+            for is_words, cell in zip(words, cells, strict=True)
+        ]
+        if parts and parts[0][:1] in ("[", "*"):  # which would belong to the rule or row before
+            parts[0] = f"{{{parts[0][0]}}}{parts[0][1:]}"
+        return " & ".join(parts) + r" \\"
+
+    def csv(self) -> str:
+        """The table as comma-separated values, as they are written."""
+        out = io.StringIO()
+        rows = ([cell.replace("\u00a0", " ") for cell in row] for row in (self.titles, *self.rows))
+        csv.writer(out, lineterminator="\n").writerows(rows)
+        return out.getvalue()
+
+
+def latex_text(string: str) -> str:
+    r"""A string as text of LaTeX: what means something there is escaped, line breaks are spaces.
+
+    >>> print(latex_text("50% of L2_H1 & [SEP] → {x}"))
+    50\% of L2\_H1 \& [SEP] $\rightarrow$ \{x\}
+    """
+    return "".join(LATEX.get(letter, letter if letter >= " " else " ") for letter in string)
+
+
+def _latex_number(cell: str) -> str:
+    r"""A cell of numbers: a minus is one.
+
+    >>> print(_latex_number("-.05\u00a0[-.10,\u00a0.02]"), _latex_number("-"))
+    $-$.05~[$-$.10,~.02] --
+    """
+    return "--" if cell == "-" else re.sub(r"(?<![\w.])-(?=[\d.])", "$-$", latex_text(cell))
 
 
 def text_table(frame: pd.DataFrame, columns: Iterable[Column], note: str = "") -> TextTable:

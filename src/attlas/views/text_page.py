@@ -13,6 +13,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from attlas.core.importance import received_by
+from attlas.support.errors import AttlasError
 from attlas.support.files import write_bytes
 from attlas.support.outputs import PAGE, PICTURES, check_output
 from attlas.views.overlay import Overlay, overlay
@@ -40,6 +41,15 @@ class TextNumbers:
     tops: tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]  # see `overlay`
     importance: Floats | None = field(default=None, repr=False)  # layer head
     weights: Floats | None = field(default=None, repr=False)  # layer head query key
+
+    def check(self, layer: int | None, head: int | None) -> None:
+        """Refuse a layer or a head that the model does not have."""
+        layers, heads = self.by_head.shape[:2]
+        for name, chosen, size in (("layer", layer, layers), ("head", head, heads)):
+            if chosen is not None and not 0 <= chosen < size:
+                raise AttlasError(
+                    f"there is no {name} {chosen}; the model has {name}s 0 to {size - 1}"
+                )
 
 
 def text_overlay(one: TextNumbers, layer: int | None = None, head: int | None = None) -> Overlay:

@@ -230,6 +230,7 @@ SECTIONS = {
         smallest_effect=0.02,
         notes=surface_notes,
         warnings=surface_warnings,
+        columns={"surface": SURFACE},
     ),
     "entropy": _section(
         "entropy",
@@ -238,6 +239,7 @@ SECTIONS = {
         smallest_effect=0.1,
         notes=entropy_notes,
         warnings=entropy_warnings,
+        columns={"entropy": ENTROPY},
     ),
     "positions": _section("positions", _positions, head=position_rows),
     "totals": _section("totals", _totals, needs=("totals", "texts")),
@@ -249,6 +251,7 @@ SECTIONS = {
         warnings=position_bias_warnings,
         notes=position_bias_notes,
         needs=("position_bias", "position_bias_heads"),
+        columns={"position_bias_heads": POSITION_BIAS},
     ),
     "examples": _section("examples", _examples, examples=head_examples),
     "importance": _section(
@@ -258,6 +261,7 @@ SECTIONS = {
         smallest_effect=0.01,
         head=importance_rows,
         notes=importance_notes,
+        columns={"importance": IMPORTANCE},
     ),
     "head_distance": _section(
         "head_distance",
@@ -272,6 +276,7 @@ SECTIONS = {
         _special_gradient,
         head=special_gradient_rows,
         notes=special_gradient_notes,
+        columns={"special_gradient": GRADIENT},
         order=_PROBED,
     ),
 }

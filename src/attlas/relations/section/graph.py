@@ -6,9 +6,9 @@ import unicodedata
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from attlas.relations.section.texts import TripleText
+from attlas.views.picture import shortened, xml_text
 
 BOX, NODE, EDGE = 24, 34, 26  # height of a phrase; rows of phrases and of relations
 GAP, LETTER = 42, 7.0  # between columns; a letter
@@ -190,16 +190,7 @@ def _width(string: str) -> float:
 
 
 def _cut(string: str) -> str:
-    return string if len(string) <= LONGEST else string[: LONGEST - 1] + "…"
-
-
-def xml_text(string: str) -> str:
-    """A string escaped for XML; what XML cannot hold is a space."""
-    return escape(
-        "".join(
-            letter if letter >= " " and letter not in "\ufffe\uffff" else " " for letter in string
-        )
-    )
+    return shortened(string, LONGEST)
 
 
 def graph_svg(one: TripleText) -> str:

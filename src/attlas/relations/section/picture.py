@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from attlas.language.words import Span
-from attlas.relations.section.graph import graph, graph_parts, letter_cells, xml_text
+from attlas.relations.section.graph import graph, graph_parts, letter_cells
 from attlas.relations.section.texts import STRONGEST, Line, TripleText
+from attlas.views.picture import xml_text
 
 COLUMNS, CHARACTER = 104, 7.2  # letters a line, and their width
 LINE, ABOVE = 58, 34  # height of a line, and room over its words

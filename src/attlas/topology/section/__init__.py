@@ -259,7 +259,8 @@ _CLASSIFIER, _GENERAL = 4, 5  # on the page: before the measures of heads
 
 
 def _section(name: str, figures: Callable[[Tables], list[Figure]], **more: Any) -> Section:
-    options = {"needs": (f"{name}_heads",), "order": _GENERAL, **more}
+    columns = {f"{name}_heads": INVARIANTS.get(name, ())}
+    options = {"needs": (f"{name}_heads",), "columns": columns, "order": _GENERAL, **more}
     return TEXT[name].section(figures=figures, **options)
 
 
