@@ -47,6 +47,7 @@ MEASURES = (
     "topk",
     "heatmap",
     "position_bias",
+    "targets",
     "head_distance",
     "special_gradient",
     "importance",

@@ -116,6 +116,7 @@ class Measure(ABC, Generic[S]):
     name: ClassVar[str]
     needs: ClassVar[frozenset[str]] = frozenset()  # beyond the weights: some of NEEDS
     costly: ClassVar[bool] = False  # costs a forward pass or more: not part of `all`
+    own: ClassVar[bool] = False  # asks what its parameters say: not part of `all`
 
     def __post_init__(self) -> None:
         """Refuse a parameter outside the domain that its field declares."""

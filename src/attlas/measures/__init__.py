@@ -32,6 +32,10 @@ SUBJECT = Subject(
             "position_bias:PositionBias",
             "Do tokens receive attention for their position rather than their content?",
         ),
+        "targets": (
+            "targets:Targets",
+            "How much does each head attend to the words that you name?",
+        ),
         "head_distance": ("head_distance:HeadDistance", "Which heads attend to the same tokens?"),
         "special_gradient": (
             "special_gradient:SpecialGradient",
