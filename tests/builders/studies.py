@@ -88,6 +88,7 @@ def studies() -> tuple[Study, ...]:
     return (
         measured(),
         attlas.run(tuning, progress=False),
+        attlas.study(tiny("bert"), texts, "surface", by="label", workers=1, progress=False),
         *(Study.open(OLD / name) for name in FOLDERS),
     )
 

@@ -130,4 +130,5 @@ def targets(texts, is_target, is_plain, most, factor):
         "target_matched_difference_error": math.sqrt(
             error(apart(ratio)) ** 2 + types_error * uniform**2
         ),
+        "target_texts": n,
     }, matched

@@ -20,6 +20,8 @@ from attlas.cli.app import (
     Json,
     app,
     choice,
+    log_step,
+    print_experiment,
     print_json,
     print_next,
     print_study,
@@ -27,7 +29,14 @@ from attlas.cli.app import (
 )
 from attlas.cli.verbs import add_command
 from attlas.support.errors import AttlasError
-from attlas.support.options import check_fields, given, max_length_opening, option, workers_option
+from attlas.support.options import (
+    check_fields,
+    declared,
+    given,
+    max_length_opening,
+    option,
+    workers_option,
+)
 from attlas.support.outputs import CHARTS, FORMAT, PAGE, PICTURES, check_output
 
 if TYPE_CHECKING:
@@ -70,6 +79,9 @@ class StudyCommand:
     measures: str = option(
         "all", "Comma-separated measures, or all; parameters in parentheses: topk(k=5,keep=words)."
     )
+    by: str | None = option(
+        None, "Compare groups of texts: label, prediction (right and wrong), or a column."
+    )
     out: Path | None = option(None, "Folder for the results (default: runs/NAME).")
     text: str | None = option(None, "Column of the text.")
     label: str | None = option(None, "Column of the label.")
@@ -103,6 +115,9 @@ class StudyCommand:
         check_fields(self)
 
     def run(self) -> None:
+        if self.by is not None:
+            self._compare(self.by)
+            return
         texts = self._texts()
         with status("loading the model"):
             from attlas.api import study
@@ -116,6 +131,22 @@ class StudyCommand:
             with status("writing the report"):
                 page = result.report(folder / "report.html")
         print_study(result, page, self.as_json)
+
+    def _compare(self, by: str) -> None:
+        """Run the experiment that compares groups of texts."""
+        from attlas.experiments.run import run
+        from attlas.groups.experiment import Groups
+
+        with status("reading the options"):
+            from attlas.catalogue import measures_of
+
+            measures = measures_of(self.measures)
+        names = [one for one in declared(Groups) if one not in ("measures", "column", "seed")]
+        values = {name: getattr(self, name) for name in names}
+        how = {name: getattr(self, name) for name in ("engine", "workers", "fresh")}
+        folder = self.out or Path("runs") / f"{self._name}-by-{by}"
+        study = run(Groups(**values, measures=measures), folder, **how, log=log_step)
+        print_experiment(study, self.report, self.as_json)
 
     def _texts(self) -> Corpus:
         """Open the corpus; unknown measures and columns are refused before a model is loaded."""

@@ -274,6 +274,7 @@ class Targets(Measure[TargetsState]):
             "target_error": state.mean.error(),
             "target_difference_error": state.difference.error(),
             "target_matched_difference_error": _difference_error(state, ratio, error),
+            "target_texts": state.mean.count,
         }
         names, counts = state.words.table()
         words = {

@@ -51,6 +51,7 @@ CONTROLS = {
     "_matched": "words of similar frequency",
     "_stronger": "the stronger control",
 }
+MUTED = "_muted"  # how a column ends that says which cells have no tint
 
 alt.data_transformers.disable_max_rows()
 
@@ -86,7 +87,7 @@ def theme(dark: bool = False) -> dict[str, Any]:
 
 def choices(frame: pd.DataFrame) -> list[str]:
     """The columns of a table of heads that a reader may colour by; controls are not among them."""
-    controls = (*CONTROLS, "_error")
+    controls = (*CONTROLS, "_error", "_texts", MUTED)
     return [
         str(name)
         for name in frame.columns
@@ -151,6 +152,8 @@ def _shaded(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[pd.DataFram
         shades = _Shades.of(column, rows)
         shade = shades(rows["value"]).clip(-1 if column.kind == "signed" else 0, 1)
         shade = shade.where(~_wrong_side(column, rows), 0.0)
+        if (muted := f"{column.name}{MUTED}") in frame:
+            shade = shade.where(~frame[muted].to_numpy(dtype=bool), 0.0)
         ink = (shade.abs() <= DARK).astype(int)
         cells = [_cell_text(value) for value in rows["value"]]
         parts.append(rows.assign(shade=shade, ink=ink, label=column.title, text=cells))

@@ -10,7 +10,7 @@ import pandas as pd
 
 from attlas.measures.section.columns import ENTROPY, SURFACE
 from attlas.stats.correlations import spearman
-from attlas.views.claims import Claim, head_claims
+from attlas.views.claims import Claim, head_claims, whole
 from attlas.views.numbers import decimal, head_name
 from attlas.views.section import Tables, largest, smallest
 from attlas.views.tables import Column
@@ -70,8 +70,7 @@ def stronger_control(table: pd.DataFrame) -> pd.DataFrame:
 
 def target_texts(study: Tables) -> int:
     """How many texts have a target."""
-    counts = study.study_with_table("targets").manifest["counts"]
-    return _texts(study, "targets") - int(counts.get("without_target", 0))
+    return whole(study.table("targets")["target_texts"].max())
 
 
 def target_claims(study: Tables) -> list[Claim]:
