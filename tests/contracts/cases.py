@@ -251,7 +251,7 @@ CASES = {
     "groups": Case(
         lambda: attlas.Groups(data=[*rated(), EMPTY], model=classifier(), measures=[Surface()]),
         {
-            "data": [*rated()[2:], EMPTY],
+            "data": [*rated()[2:], *rated()[:2], EMPTY],
             "model": classifier(1),
             "by": "prediction",
             "measures": [Surface(), Entropy()],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -137,18 +137,19 @@ class StudyCommand:
         from attlas.experiments.run import run
         from attlas.groups.experiment import Groups
 
+        names = [one for one in declared(Groups) if one not in ("measures", "column", "seed")]
+        groups = Groups(**{name: getattr(self, name) for name in names})
+        self._texts(groups.column)
         with status("reading the options"):
             from attlas.catalogue import measures_of
 
-            measures = measures_of(self.measures)
-        names = [one for one in declared(Groups) if one not in ("measures", "column", "seed")]
-        values = {name: getattr(self, name) for name in names}
+            groups = replace(groups, measures=measures_of(self.measures))
         how = {name: getattr(self, name) for name in ("engine", "workers", "fresh")}
         folder = self.out or Path("runs") / f"{self._name}-by-{by}"
-        study = run(Groups(**values, measures=measures), folder, **how, log=log_step)
+        study = run(groups, folder, **how, log=log_step)
         print_experiment(study, self.report, self.as_json)
 
-    def _texts(self) -> Corpus:
+    def _texts(self, column: str | None = None) -> Corpus:
         """Open the corpus; unknown measures and columns are refused before a model is loaded."""
         from attlas.catalogue import MEASURES
         from attlas.corpora.read import check_first_row, read
@@ -157,7 +158,8 @@ class StudyCommand:
 
         for name, _ in [] if self.measures.strip() == "all" else parse_names(self.measures):
             MEASURES.question(name)
-        texts = read(self.data, text=self.text, label=self.label, id=self.id, split=self.split)
+        names = {name: getattr(self, name) for name in ("text", "label", "id", "split")}
+        texts = read(self.data, column=column, **names)
         if not self.data.startswith(("hub:", SYNTHETIC)):
             check_first_row(texts)
         return texts

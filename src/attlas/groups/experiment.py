@@ -28,8 +28,9 @@ class Groups(Experiment):
     """Do heads behave differently on different groups of texts?
 
     The texts are divided by label, by right and wrong predictions of a classifier, or by a column
-    of the data. Every table of heads is made for each group, and each number is compared between
-    groups: two of them with each other, each of several with all others together.
+    of the data (at most 20 groups). Every table of heads is made for each group, and each number
+    that has a standard error is compared between groups: two of them with each other, each of
+    several with all other texts together, which makes fewer comparisons than all pairs.
     """
 
     name: ClassVar[str] = "groups"

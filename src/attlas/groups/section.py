@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from attlas.measures.section.columns import ENTROPY, NAMED, SURFACE
@@ -76,9 +77,10 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
 def significant(study: Tables) -> pd.DataFrame:
     """The differences with an interval, and whether each is significant after correction."""
     table, claims = study.table("group_differences"), _claims(study)
-    known = [claim.comparison.known for claim in claims]
+    known = np.array([claim.comparison.known for claim in claims], dtype=bool)
     judged = judge([claim.comparison for claim in claims], SMALLEST)
-    return table[known].assign(significant=[one.significant for one in judged])
+    sure = np.array([one.significant for one in judged], dtype=bool)
+    return table.loc[known].assign(significant=sure)
 
 
 def _figures(study: Tables) -> list[Figure]:
