@@ -3,6 +3,7 @@ from . import (
     dynamics as dynamics,
     explain as explain,
     finetune as finetune,
+    groups as groups,
     lengthen as lengthen,
     relations as relations,
     syntax as syntax,
@@ -19,6 +20,7 @@ from .experiments.experiment import Experiment as Experiment
 from .experiments.run import run as run
 from .explain.experiment import Explain as Explain
 from .finetune.experiment import Finetune as Finetune
+from .groups.experiment import Groups as Groups
 from .lengthen.experiment import Lengthen as Lengthen
 from .models import Model as Model, load as load
 from .relations.experiment import FitRelations as FitRelations, ScoreRelations as ScoreRelations

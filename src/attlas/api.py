@@ -42,6 +42,7 @@ def study(
     *,
     text: str | None = None,
     label: str | None = None,
+    by: str | None = None,
     **options: Unpack[StudyKeywords],
 ) -> Study:
     """Run measures over a corpus and write their tables to `out`; interrupted, it resumes.
@@ -54,11 +55,23 @@ def study(
     measure `surface`, reach at most 0.02 to each side.
     Further keywords are `engine`, `workers`, `keep_states`, `seed` and `progress`. Without `out`
     the study lives in a temporary folder as long as the result does.
+
+    With `by` (`label`, `prediction` for right and wrong ones, or a column of the data) every table
+    of heads is made for each group of texts, and groups are compared: see `attlas.Groups`.
     """
     from attlas.catalogue import measures_of
     from attlas.corpora import read
     from attlas.studies.run import study as run_study
 
+    if by is not None:
+        from attlas.experiments.run import run
+        from attlas.groups.experiment import Groups
+
+        of_groups = {name: options.pop(name) for name in ("long", "bad", "seed") if name in options}
+        columns = {"text": text, "label": label, "by": by}
+        chosen = tuple(measures_of(measures))
+        groups = Groups(data=texts, model=model, measures=chosen, **columns, **of_groups)
+        return run(groups, out, **options)
     corpus = read(texts, text=text, label=label)
     return run_study(model, corpus, measures_of(measures), out, **options)
 

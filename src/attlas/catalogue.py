@@ -37,6 +37,7 @@ SUBJECTS = (
     "attlas.dynamics",
     "attlas.finetune",
     "attlas.lengthen",
+    "attlas.groups",
 )
 TAKEN = ("study", "look", "report", "tour", "measures", "reproduce", "relations extract")  # verbs
 GROUP, MEASURE_GROUP = "attlas.subjects", "attlas.measures"

@@ -48,6 +48,7 @@ MEASURES = (
     "heatmap",
     "position_bias",
     "examples",
+    "targets",
     "head_distance",
     "special_gradient",
     "importance",
@@ -88,6 +89,7 @@ def studies() -> tuple[Study, ...]:
     return (
         measured(),
         attlas.run(tuning, progress=False),
+        attlas.study(tiny("bert"), texts, "surface", by="label", workers=1, progress=False),
         *(Study.open(OLD / name) for name in FOLDERS),
     )
 

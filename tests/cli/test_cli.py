@@ -258,9 +258,9 @@ def test_report_prints_the_card_of_a_head(
     assert json.loads(printed.out) == to_json(study.head(1, 2).to_dict())
     assert not (study.folder / "report.html").exists()
     for wrong, message in (
-        (["--head", "2.10"], "'2.10' is not a head; write layer and head as L2H10, both from 0"),
+        (["--head", "2.10"], "'2.10' is not a head; write it as L2H10, counted from 0"),
         (["--head", "L9H0"], "there is no head L9H0: "),
-        (["--head", "L1H2", "--charts", "c"], "--head prints a card and writes nothing"),
+        (["--head", "L1H2", "--charts", "c"], "--head prints and writes no page"),
     ):
         refused = inside("report", study.folder, *wrong)
         assert (refused.code, refused.error.count("\n")) == (2, 1)

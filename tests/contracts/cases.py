@@ -13,12 +13,15 @@ import numpy as np
 import attlas
 from attlas.core.text import Text
 from attlas.experiments.run import run
+from attlas.measures.entropy import Entropy
+from attlas.measures.surface import Surface
 from attlas.testing import Case, tiny
 from tests.builders.models import shared
 from tests.experiments import toy as toy_package
 from tests.experiments.toy.experiment import Toy, ToyGrid
 
 TOY = Path(toy_package.__file__).parent
+EMPTY = {"text": " ", "label": "a"}  # is quarantined
 TEXTS = ("the cat sat on the mat", "the dog saw it", "a very good film", "a film not bad")
 
 
@@ -244,6 +247,18 @@ CASES = {
             "task": "base",
             "max_length": 2,
         },
+    ),
+    "groups": Case(
+        lambda: attlas.Groups(data=[*rated(), EMPTY], model=classifier(), measures=[Surface()]),
+        {
+            "data": [*rated()[2:], *rated()[:2], EMPTY],
+            "model": classifier(1),
+            "by": "prediction",
+            "measures": [Surface(), Entropy()],
+            "long": "error",
+            "seed": 1,
+        },
+        {"long": "cut", "bad": "keep", "task": "tag", "seed": -1, "max_length": 2},
     ),
     "lengthen": Case(
         lambda: attlas.Lengthen(model=model(), length=600, window=8),

@@ -122,3 +122,55 @@ def largest_keys(head, visible, k):
         seen = [key for key in range(len(row)) if visible[query][key]]
         out += [(query, key) for key in sorted(seen, key=lambda key: -row[key])[:k]]
     return out
+
+
+def targets(texts, is_target, is_plain, most, factor):
+    """Of one head. `texts` are pairs of what heads, and uniform attention, give each word of a
+    text (all of its tokens, a share of all rows), and the words: the columns of `targets`, with
+    every other type as a control."""
+    means, controls, counts, others = [], [], {}, {}
+    for given, even, words in texts:
+        mine = [place for place, word in enumerate(words) if is_target(word)]
+        if mine:
+            means.append(sum(given[place] for place in mine) / len(mine))
+            controls.append(sum(even[place] for place in mine) / len(mine))
+        for place, word in enumerate(words):
+            if is_target(word):
+                counts[word] = counts.get(word, 0) + 1
+            elif is_plain(word):
+                count, mass, uniform = others.get(word, (0, 0.0, 0.0))
+                others[word] = count + 1, mass + given[place], uniform + even[place]
+    ratios, weights, matched = {}, {}, {}
+    for word in sorted(others):
+        ratios[word], weights[word] = others[word][1] / others[word][2], 0.0
+    for target, count in counts.items():
+        far = sorted((abs(math.log(others[word][0] / count)), word) for word in others)
+        near = [word for distance, word in far[:most] if distance <= math.log(factor) + 1e-9]
+        matched[target] = len(near)
+        for word in near:
+            weights[word] += count / len(near)
+    total = sum(weights.values())
+    ratio = sum(weights[word] * ratios[word] for word in ratios) / total
+    square = sum((weights[word] / total) ** 2 * (ratios[word] - ratio) ** 2 for word in ratios)
+    types_error = square / (1 - sum((weight / total) ** 2 for weight in weights.values()))
+    n = len(means)
+    uniform = sum(controls) / n
+
+    def error(values):
+        mean = sum(values) / n
+        return math.sqrt(sum((value - mean) ** 2 for value in values) / (n - 1) / n)
+
+    def apart(factor):
+        return [mean - factor * control for mean, control in zip(means, controls, strict=True)]
+
+    return {
+        "target": sum(means) / n,
+        "target_uniform": uniform,
+        "target_matched": ratio * uniform,
+        "target_error": error(means),
+        "target_difference_error": error(apart(1)),
+        "target_matched_difference_error": math.sqrt(
+            error(apart(ratio)) ** 2 + types_error * uniform**2
+        ),
+        "target_texts": n,
+    }, matched

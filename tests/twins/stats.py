@@ -72,3 +72,17 @@ def bootstrap_slowly(
             )
         )
     return np.array(out)
+
+
+def welch(one, two):
+    """The difference of two means of numbers, and its standard error and degrees of freedom
+    (Welch 1947)."""
+
+    def moments(values):
+        mean = sum(values) / len(values)
+        spread = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+        return mean, spread / len(values)
+
+    (left, first), (right, second) = moments(one), moments(two)
+    free = (first + second) ** 2 / (first**2 / (len(one) - 1) + second**2 / (len(two) - 1))
+    return left - right, (first + second) ** 0.5, free

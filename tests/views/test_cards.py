@@ -160,7 +160,7 @@ def test_names_of_heads(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "1.2", "L1", "L1H", "H2L1", "L1H2x", "L-1H2", "L1 H2"])
 def test_other_names_are_refused(name: str) -> None:
-    with pytest.raises(AttlasError, match="is not a head; write layer and head as L2H10"):
+    with pytest.raises(AttlasError, match="is not a head; write it as L2H10"):
         measured().head(name)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +17,8 @@ from attlas.cli.app import (
     MODEL_HELP,
     REPORT_HELP,
     app,
+    log_step,
+    print_experiment,
     print_json,
     print_next,
     print_study,
@@ -27,6 +29,7 @@ from attlas.support.errors import AttlasError
 from attlas.support.heads import layer_and_head
 from attlas.support.options import (
     check_fields,
+    declared,
     given,
     max_length_opening,
     option,
@@ -75,6 +78,9 @@ class StudyCommand:
     measures: str = option(
         "all", "Comma-separated measures, or all; parameters in parentheses: topk(k=5,keep=words)."
     )
+    by: str | None = option(
+        None, "Compare groups of texts: label, prediction (right and wrong), or a column."
+    )
     out: Path | None = option(None, "Folder for the results (default: runs/NAME).")
     text: str | None = option(None, "Column of the text.")
     label: str | None = option(None, "Column of the label.")
@@ -109,6 +115,9 @@ class StudyCommand:
         check_fields(self)
 
     def run(self) -> None:
+        if self.by is not None:
+            self._compare(self.by)
+            return
         texts = self._texts()
         with status("loading the model"):
             from attlas.api import study
@@ -124,7 +133,24 @@ class StudyCommand:
                 page = result.report(folder / "report.html")
         print_study(result, page, self.as_json)
 
-    def _texts(self) -> Corpus:
+    def _compare(self, by: str) -> None:
+        """Run the experiment that compares groups of texts."""
+        from attlas.experiments.run import run
+        from attlas.groups.experiment import Groups
+
+        names = [one for one in declared(Groups) if one not in ("measures", "column", "seed")]
+        groups = Groups(**{name: getattr(self, name) for name in names})
+        self._texts(groups.column)
+        with status("reading the options"):
+            from attlas.catalogue import measures_of
+
+            groups = replace(groups, measures=measures_of(self.measures))
+        how = {name: getattr(self, name) for name in ("engine", "workers", "fresh")}
+        folder = self.out or Path("runs") / f"{self._name}-by-{by}"
+        study = run(groups, folder, **how, log=log_step)
+        print_experiment(study, self.report, self.as_json)
+
+    def _texts(self, column: str | None = None) -> Corpus:
         """Open the corpus; unknown measures and columns are refused before a model is loaded."""
         from attlas.catalogue import MEASURES
         from attlas.corpora.read import check_first_row, read
@@ -133,7 +159,8 @@ class StudyCommand:
 
         for name, _ in [] if self.measures.strip() == "all" else parse_names(self.measures):
             MEASURES.question(name)
-        texts = read(self.data, text=self.text, label=self.label, id=self.id, split=self.split)
+        names = {name: getattr(self, name) for name in ("text", "label", "id", "split")}
+        texts = read(self.data, column=column, **names)
         if not self.data.startswith(("hub:", SYNTHETIC)):
             check_first_row(texts)
         return texts

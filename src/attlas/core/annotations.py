@@ -9,6 +9,7 @@ from typing import Any
 from attlas.language.words import Span
 
 DEPENDENCIES, COREFERENCE, RELATIONS = "dependencies", "coreference", "relations"
+COLUMNS = "columns"  # another column of the data that was asked for: its value by its name
 WHERE = "where"  # the file and row a text was read from; alone not part of its identity
 GLOBAL_SPANS = "global"  # (start, stop) in characters, whose tokens attend globally in a Longformer
 RATIONALE = "rationale"  # (start, stop) in characters; () if nothing was marked, absent if unknown

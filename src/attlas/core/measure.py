@@ -118,6 +118,7 @@ class Measure(ABC, Generic[S]):
     clause: ClassVar[str] = ""  # what it computes and its control, for a methods paragraph
     references: ClassVar[tuple[str, ...]] = ()  # papers that it follows: keys of references.bib
     costly: ClassVar[bool] = False  # costs a forward pass or more: not part of `all`
+    own: ClassVar[bool] = False  # asks what its parameters say: not part of `all`
 
     def __post_init__(self) -> None:
         """Refuse a parameter outside the domain that its field declares."""

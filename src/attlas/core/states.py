@@ -1,17 +1,19 @@
 """States that merge: records of arrays that start empty, take in batches, and add up in any order.
 
 A measure's state is a `State`, a record of accumulators. Sums, Moments, HeadMeans, Histogram,
-TopList, Sample and Tally are bounded; Rows grows with the corpus and is for tables with one row per
-text or token: a study writes those out shard by shard and never holds them all.
+TopList, Sample, Tally and TypeSample are bounded; Rows grows with the corpus and is for tables with
+one row per text or token: a study writes those out shard by shard and never holds them all.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -327,6 +329,48 @@ class Tally(Accumulator):
     def restored(self, arrays: Mapping[str, Array]) -> Tally:
         strings = json.loads(arrays["strings"].tobytes())
         return Tally(self.width, dict(zip(strings, arrays["totals"], strict=True)))
+
+
+@dataclass
+class TypeSample(Tally):
+    """Totals by string of the `size` strings with the smallest hashes, and of those in `always`.
+
+    A string among the smallest of all is among the smallest of every part in which it occurs, so
+    that no part has dropped it: merging is exact, in any order.
+    """
+
+    size: int = 0
+    always: frozenset[str] = frozenset()
+
+    def smallest(self, strings: Iterable[str]) -> list[str]:
+        """Which of the sampled strings and these ones a sample of all of them would keep."""
+        every = {*self.rows, *strings}
+        drawn = sorted(every - self.always, key=lambda one: (string_hash(one), one))
+        return [*sorted(every & self.always), *drawn[: self.size]]
+
+    def add(self, strings: Sequence[str], values: Array) -> None:
+        """Add a row of numbers to each string: values [string, column]."""
+        super().add(strings, values)
+        self.rows = {one: self.rows[one] for one in self.smallest(())}
+
+    def merge(self, other: Tally) -> TypeSample:
+        return self._with(super().merge(other))
+
+    def restored(self, arrays: Mapping[str, Array]) -> TypeSample:
+        return self._with(super().restored(arrays))
+
+    def _with(self, tally: Tally) -> TypeSample:
+        """A sample of this form from the totals of a tally."""
+        out = replace(self, rows=tally.rows)
+        out.rows = {one: out.rows[one] for one in out.smallest(())}
+        return out
+
+
+@lru_cache(maxsize=2**16)
+def string_hash(string: str) -> int:
+    """A number that is the same on every machine, and evenly spread over strings."""
+    digest = hashlib.blake2b(string.encode("utf-8", "backslashreplace"), digest_size=8)
+    return int.from_bytes(digest.digest(), "big")
 
 
 @dataclass

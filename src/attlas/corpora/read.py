@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attlas.core.annotations import RATIONALE, WHERE
+from attlas.core.annotations import COLUMNS, RATIONALE, WHERE
 from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow, Corpus, no_label
 from attlas.corpora.formats import rows_of
@@ -47,6 +47,7 @@ def read(
     text: str | None = None,
     label: str | None = None,
     id: str | None = None,
+    column: str | None = None,
     split: str = "train",
 ) -> Corpus:
     """Texts from almost anything, read lazily and again each time they are iterated.
@@ -57,7 +58,8 @@ def read(
     `"synthetic:texts=600,noise=0.1"` (see `attlas.corpora.synthetic`).
 
     `text`, `label` and `id` name the columns; by default the text column is the first of a few
-    usual names. Some formats add annotations:
+    usual names. `column` is another one, whose value each text has in the annotation `columns`, by
+    its name. Some formats add annotations:
 
     - `dependencies`: CoNLL-U, one text per sentence (also `"embedded:sentences"`); for whole
       documents with coreference see `attlas.corpora.annotated.documents`
@@ -69,7 +71,7 @@ def read(
     """
     if isinstance(source, Corpus):
         return source
-    columns = _Columns(text, label, id)
+    columns = _Columns(text, label, id, column)
     if isinstance(source, str) and source.startswith("embedded:"):
         return embedded(source.removeprefix("embedded:"), columns)
     if isinstance(source, str) and (source == SYNTHETIC or source.startswith(f"{SYNTHETIC}:")):
@@ -119,7 +121,9 @@ def embedded(name: str, columns: _Columns | None = None) -> Corpus:
         raise no_embedded(name)
     given = columns or _Columns(None, None, None)
     label = "relation" if name == RELATIONS else "label"
-    columns = _Columns(given.text or "text", given.label or label, given.id or "id")
+    columns = replace(
+        given, text=given.text or "text", label=given.label or label, id=given.id or "id"
+    )
 
     def texts() -> Iterator[Text | BadRow]:
         for part in EMBEDDED if name == "all" else (name,):
@@ -135,11 +139,17 @@ class _Columns:
     text: str | None
     label: str | None
     id: str | None
+    other: str | None = None
 
     @property
     def are_named(self) -> bool:
         """Whether the caller named any column."""
-        return any(name is not None for name in (self.text, self.label, self.id))
+        return any(name is not None for name in self.named)
+
+    @property
+    def named(self) -> tuple[str | None, ...]:
+        """The names that the caller gave."""
+        return self.text, self.label, self.id, self.other
 
     def texts(self, name: str, rows: Iterable[Row]) -> Iterator[Text | BadRow]:
         """Texts from rows of fields; the first row must have the columns."""
@@ -157,7 +167,7 @@ class _Columns:
     def _text_column(self, name: str, row: Mapping[str, Any], layout: Layout | None) -> str:
         columns = listed_names(row) or "none"
         derived = () if layout is None else layout.derived_fields
-        for column in (self.text, self.label, self.id):
+        for column in self.named:
             if column is not None and column not in row and column not in derived:
                 raise CorpusError(f"{name} has no column {column!r}; its columns are {columns}")
         if self.text is not None:
@@ -177,6 +187,8 @@ class _Columns:
     ) -> Text | BadRow:
         id_ = self._id(row, number, layout)
         notes: dict[str, Any] = {WHERE: where}
+        if self.other is not None:
+            notes[COLUMNS] = {self.other: _cell(row.get(self.other))}
         try:
             if layout is not None:
                 given, notes[layout.annotation] = layout.read(row)
@@ -205,12 +217,21 @@ class _Columns:
             value = layout.label(row)
         else:
             value = None if self.label is None else row.get(self.label)
-        is_nan = isinstance(value, float) and value != value
-        if value is not None and not is_nan and str(value).strip():
-            return str(value)
+        if (name := _cell(value)) is not None:
+            return name
         if self.label is not None:
             raise CorpusError(no_label(self.label))
         return None
+
+
+def _cell(value: Any) -> str | None:
+    """A value as a string; None if there is none.
+
+    >>> _cell(1), _cell(" "), _cell(float("nan"))
+    ('1', None, None)
+    """
+    is_nan = isinstance(value, float) and value != value
+    return str(value) if value is not None and not is_nan and str(value).strip() else None
 
 
 def _path(path: Path, columns: _Columns) -> Corpus:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 OPENED_FROM = "opened_from"
 EXCLUDED = "excluded"  # rows of the inputs, in the identity
 ENGINES = ("local",)
+NAMED = ("text", "label", "id", "column")  # openings that name columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +130,7 @@ def check_columns(source: Any, names: Mapping[str, Any]) -> None:
     if files_of(source):
         from attlas.corpora.read import check_first_row, read
 
-        columns = {name: names[name] for name in ("text", "label", "id") if name in names}
+        columns = {name: names[name] for name in NAMED if name in names}
         check_first_row(read(source, **columns))
 
 

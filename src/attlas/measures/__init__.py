@@ -36,6 +36,10 @@ SUBJECT = Subject(
             "examples:Examples",
             "In which texts does a head do most, and least, of what it does?",
         ),
+        "targets": (
+            "targets:Targets",
+            "How much does each head attend to the words that you name?",
+        ),
         "head_distance": ("head_distance:HeadDistance", "Which heads attend to the same tokens?"),
         "special_gradient": (
             "special_gradient:SpecialGradient",

@@ -17,40 +17,63 @@ if TYPE_CHECKING:
 
     Known = Registry[type[Measure[Any]]]
 
-_NAME = re.compile(r"\s*([\w.-]+)\s*(?:\(([^()]*)\))?\s*(?:,|$)")
+_NAME = re.compile(r"\s*([\w.-]+)\s*(?:(\()|,|$)")
+_QUOTED = r"""'[^']*'(?=\s*[,)])|"[^"]*"(?=\s*[,)])"""
+_PAIR = re.compile(rf"\s*([^=,()]*)(?:=\s*({_QUOTED}|[^,()]*))?(,|\)\s*(?:,|$))")
 
 
 def parse_names(wanted: str) -> list[tuple[str, dict[str, Any]]]:
     """Names from a list with commas, each with its parameters in brackets.
 
+    A value with commas or brackets stands in quotes, in which every other character is itself.
+
     >>> parse_names("surface, topk(k=5, keep=words), importance(ablation=2)")
     [('surface', {}), ('topk', {'k': 5, 'keep': 'words'}), ('importance', {'ablation': 2})]
+    >>> parse_names("targets(words=no not never), targets(pattern='(un|in)[a-z]{3,}')")
+    [('targets', {'words': 'no not never'}), ('targets', {'pattern': '(un|in)[a-z]{3,}'})]
     """
     out: list[tuple[str, dict[str, Any]]] = []
     start, end = 0, len(wanted.strip().rstrip(","))
     while start < end:
         match = _NAME.match(wanted, start)
         if match is None:
-            raise MeasureError(
-                f"{wanted[start:].strip()!r} is not a list of measures; "
-                "write surface,topk(k=5,keep=words)"
-            )
-        measure, pairs = match[1], (match[2] or "").split(",")
-        parameters = {}
-        for pair in filter(str.strip, pairs):
-            name, _, value = map(str.strip, pair.partition("="))
+            raise _not_a_list(wanted[start:])
+        pairs, after = _pairs(wanted, match.end()) if match[2] else ({}, match.end())
+        for name, value in pairs.items():
             if not value:
                 raise MeasureError(
-                    f"{name!r} of {measure} has no value; write {measure}({name}=...)"
+                    f"{name!r} of {match[1]} has no value; write {match[1]}({name}=...)"
                 )
-            parameters[name] = _value(value)
-        out.append((measure, parameters))
-        start = match.end()
+        out.append((match[1], {name: _value(value) for name, value in pairs.items()}))
+        start = after
     return out
+
+
+def _pairs(wanted: str, start: int) -> tuple[dict[str, str], int]:
+    """The parameters that begin at a bracket, as they are written, and where the next name is."""
+    pairs: dict[str, str] = {}
+    at, closed = start, False
+    while not closed:
+        match = _PAIR.match(wanted, at)
+        if match is None:
+            raise _not_a_list(wanted[start:])
+        name, value = match[1].strip(), (match[2] or "").strip()
+        if name or value:
+            pairs[name] = value
+        at, closed = match.end(), match[3] != ","
+    return pairs, at
+
+
+def _not_a_list(rest: str) -> MeasureError:
+    return MeasureError(
+        f"{rest.strip()!r} is not a list of measures; write surface,topk(k=5,keep=words)"
+    )
 
 
 def _value(text: str) -> Any:
     """A parameter as Python reads it, numbers joined by + as a tuple, or else a string."""
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
     parts = text.split("+")
     if len(parts) > 1 and all(part.strip().isdecimal() for part in parts):
         return tuple(map(int, parts))
@@ -80,10 +103,12 @@ def parse_measures(
 
     A string may list names with commas, each with parameters: `topk(k=5,keep=words,layers=0+5)`.
     `"all"` excludes what costs a forward pass or more (H1 of `barcode`, `head_distance`,
-    `special_gradient`, `importance` and `explanations`): ask for those by name.
+    `special_gradient`, `importance` and `explanations`) and `targets`, a question of one's own: ask
+    for those by name.
     """
     if isinstance(wanted, str) and wanted.strip() == "all":
-        wanted = [known[name].default() for name in known if not known[name].costly]
+        usual = (known[name] for name in known)
+        wanted = [kind.default() for kind in usual if not (kind.costly or kind.own)]
     elif isinstance(wanted, str):
         wanted = [_make_measure(known[name], name, given) for name, given in parse_names(wanted)]
     elif not isinstance(wanted, Iterable):

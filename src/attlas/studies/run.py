@@ -76,7 +76,7 @@ def study(
     model = load(model, task="auto")
     check_measures(model, chosen, surveyed.labels)
     if how.long == "error":
-        _refuse_long(model, corpus)
+        refuse_long(model, corpus)
     engine = engine_of(how.engine, how.workers, model.device)
 
     def go(folder: Path) -> Study:
@@ -320,7 +320,8 @@ def table_kind(frame: pd.DataFrame, n_layers: int, n_heads: int) -> str:
     return "head" if heads else "other"
 
 
-def _refuse_long(model: Model, corpus: Corpus) -> None:
+def refuse_long(model: Model, corpus: Corpus) -> None:
+    """Refuse a text that is longer than the model takes."""
     for shard in shards(corpus):
         for encoded in model.encode(shard.texts):
             if encoded.truncated_by:

@@ -45,7 +45,14 @@ COLOURS = [
     "#c9a227",
 ]
 # how columns of controls end
-CONTROLS = {"_uniform": "uniform", "_random": "random weights", "_all": "all weights"}
+CONTROLS = {
+    "_uniform": "uniform",
+    "_random": "random weights",
+    "_all": "all weights",
+    "_matched": "words of similar frequency",
+    "_stronger": "the stronger control",
+}
+MUTED = "_muted"  # how a column ends that says which cells have no tint
 
 alt.data_transformers.disable_max_rows()
 
@@ -90,7 +97,7 @@ def theme(dark: bool = False, font: float | None = None) -> dict[str, Any]:
 
 def choices(frame: pd.DataFrame) -> list[str]:
     """The columns of a table of heads that a reader may colour by; controls are not among them."""
-    controls = (*CONTROLS, "_error")
+    controls = (*CONTROLS, "_error", "_texts", MUTED)
     return [
         str(name)
         for name in frame.columns
@@ -156,6 +163,8 @@ def _shaded(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[pd.DataFram
         shades = _Shades.of(column, rows)
         shade = shades(rows["value"]).clip(-1 if column.kind == "signed" else 0, 1)
         shade = shade.where(~_wrong_side(column, rows), 0.0)
+        if (muted := f"{column.name}{MUTED}") in frame:
+            shade = shade.where(~frame[muted].to_numpy(dtype=bool), 0.0)
         ink = (shade.abs() <= DARK).astype(int)
         cells = [_cell_text(value) for value in rows["value"]]
         parts.append(rows.assign(shade=shade, ink=ink, label=column.title, text=cells))

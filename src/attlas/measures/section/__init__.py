@@ -14,6 +14,8 @@ from attlas.measures.section.columns import (
     ENTROPY,
     GRADIENT,
     IMPORTANCE,
+    NAMED,
+    NAMED_WORDS,
     POSITION_BIAS,
     SURFACE,
 )
@@ -28,9 +30,14 @@ from attlas.measures.section.findings import (
     position_bias_warnings,
     position_period,
     special_gradient_notes,
+    stronger_control,
     surface_claims,
     surface_notes,
     surface_warnings,
+    target_claims,
+    target_notes,
+    target_texts,
+    target_warnings,
     topk_notes,
 )
 from attlas.measures.section.heads import (
@@ -47,6 +54,7 @@ from attlas.views.numbers import decimal
 from attlas.views.overlay import Overlay, overlay
 from attlas.views.parts import TintedText
 from attlas.views.section import Figure, Section, Tables, head_figure, prose
+from attlas.views.tables import text_table
 from attlas.views.texts import EXAMPLE_TEXTS, within_budget
 
 MOST_HEADS = 300  # whose divergences are drawn one by one
@@ -188,6 +196,13 @@ def _examples(study: Tables) -> list[Figure]:
     return [TEXT["examples"].figure("quantiles", table=table, score=score)]
 
 
+def _targets(study: Tables) -> list[Figure]:
+    table, text = stronger_control(study.table("targets")), TEXT["targets"]
+    out = head_figure(text, table[["layer", "head", "target", "target_stronger"]], NAMED)
+    words = study.table("targets_words")
+    return [*out, text.figure("words", table=text_table(words, NAMED_WORDS))] if len(words) else out
+
+
 def _importance(study: Tables) -> list[Figure]:
     return head_figure(TEXT["importance"], study.table("importance"), IMPORTANCE, "importance")
 
@@ -245,6 +260,16 @@ SECTIONS = {
     "totals": _section("totals", _totals, needs=("totals", "texts")),
     "heatmap": _section("heatmap", _heatmap, needs=("heatmap", "heatmap_uniform")),
     "topk": _section("topk", _topk, notes=topk_notes, needs=("topk_types",)),
+    "targets": _section(
+        "targets",
+        _targets,
+        claims=target_claims,
+        smallest_effect=0.01,
+        warnings=target_warnings,
+        notes=target_notes,
+        texts_used=lambda study: {"compare": target_texts(study)},
+        needs=("targets", "targets_words"),
+    ),
     "position_bias": _section(
         "position_bias",
         _position_bias,

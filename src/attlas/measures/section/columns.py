@@ -24,6 +24,12 @@ ENTROPY = (
     Column("entropy", "entropy", "nats", kind="below", control="entropy_uniform"),
     Column("cls_entropy", "entropy of [CLS]", "nats", kind="below", control="cls_entropy_uniform"),
 )
+NAMED = (Column("target", "a target word", kind="above", control="target_stronger"),)
+NAMED_WORDS = (
+    Column("string", "target", format="words"),
+    Column("occurrences", "occurrences", format="count"),
+    Column("matched", "words of similar frequency", format="count"),
+)
 POSITION_BIAS = (
     Column("at_multiples", "at multiples of the period"),
     Column("elsewhere", "at other positions"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from attlas.measures.section.columns import ENTROPY, SURFACE
 from attlas.stats.correlations import spearman
-from attlas.views.claims import Claim, head_claims
+from attlas.views.claims import Claim, head_claims, whole
 from attlas.views.findings import analysed
 from attlas.views.numbers import decimal, head_name
 from attlas.views.section import Tables, largest, smallest
@@ -107,6 +108,68 @@ def _reliability_warnings(
         f"Heads cannot be ranked {by} {names[row['column']]}: the ranking has a split-half "
         f"reliability of {decimal(row['reliability'])} (below {RELIABLE}); read more texts."
         for row in rows.to_dict("records")
+    ]
+
+
+MATCHED = "words of similar frequency"
+
+
+def stronger_control(table: pd.DataFrame) -> pd.DataFrame:
+    """The table of targets with the larger of the two controls as `target_stronger`."""
+    controls = table[["target_uniform", "target_matched"]]
+    return table.assign(target_stronger=controls.max(axis=1))
+
+
+def target_texts(study: Tables) -> int:
+    """How many texts have a target."""
+    return whole(study.table("targets")["target_texts"].max())
+
+
+def target_claims(study: Tables) -> list[Claim]:
+    """Every head against the control that it is less far above."""
+    table, texts = study.table("targets"), target_texts(study)
+    matched = table.assign(target_difference_error=table["target_matched_difference_error"])
+    words = "attends to a target word"
+    each = (
+        head_claims(table, Column("target", "", control="target_uniform"), words, texts),
+        head_claims(matched, Column("target", "", control="target_matched"), words, texts, MATCHED),
+    )
+    return [_harder(uniform, similar) for uniform, similar in zip(*each, strict=True)]
+
+
+def _harder(uniform: Claim, similar: Claim) -> Claim:
+    """The claim with the stronger control; the other control is named with it."""
+    if not similar.comparison.known:
+        return uniform
+    hard, easy = sorted((uniform, similar), key=lambda one: one.difference_low)
+    return replace(hard, also=(f"{easy.control_name} {decimal(easy.control)}",))
+
+
+def target_warnings(study: Tables) -> list[str]:
+    """A warning if there is no target, or nothing to match it with."""
+    words = study.table("targets_words")
+    if words.empty:
+        return ["No text has a target word: there is nothing to compare."]
+    lost = words[words["matched"] == 0]
+    if lost.empty:
+        return []
+    share = lost["occurrences"].sum() / words["occurrences"].sum()
+    return [
+        f"No other words of similar frequency for {share:.0%} of the occurrences of target words: "
+        "for these, uniform attention is the only control."
+    ]
+
+
+def target_notes(study: Tables) -> list[str]:
+    """How many texts the numbers are of, and how much attention target words get in all heads."""
+    texts, table = target_texts(study), study.table("targets")
+    with_target = f"{texts:,} of {analysed(study, 'targets'):,} texts have a target word"
+    if not table["target"].notna().any():
+        return [f"{with_target}."]
+    mean, uniform = (float(table[name].mean()) for name in ("target", "target_uniform"))
+    return [
+        f"{with_target}; in the mean of all heads a row gives it {decimal(mean)} "
+        f"(uniform attention {decimal(uniform)})."
     ]
 
 

@@ -1,0 +1,2 @@
+from .differences import group_differences as group_differences
+from .experiment import Groups as Groups
