@@ -21,11 +21,11 @@ import pandas as pd
 from attlas.stats.verdicts import ENOUGH
 from attlas.studies.opened import Study
 from attlas.testing.controls import check_control
-from attlas.views.charts import CONTROLS
-from attlas.views.claims import MOST
+from attlas.views.claims import MOST_FINDINGS
 from attlas.views.findings import beyond_chance, section_findings
 from attlas.views.report import render
 from attlas.views.section import Figure, Section
+from attlas.views.shades import CONTROLS
 from attlas.views.terminal import print_tables
 
 HEAVY = ("torch", "transformers", "scipy", "sklearn", "numba")  # not imported to draw
@@ -188,13 +188,14 @@ def check_findings_go_beyond_their_controls(section: Section, study: Study) -> N
     claims = section.claims(study)
     assert not claims or section.smallest_effect > 0, "no smallest effect of interest is declared"
     found = section_findings(study, "one", section)
-    assert len(beyond_chance(found)) <= MOST
+    assert len(beyond_chance(found)) <= MOST_FINDINGS
     for one in found:
         judged, least = one.judged, section.smallest_effect
-        assert judged.comparisons == sum(claim.comparison.known for claim in claims)
+        known = (claim.comparison for claim in claims)
+        assert judged.comparisons == sum(one.choices for one in known if one.has_interval)
         if one.verdict != "nothing beyond chance":
             assert judged.comparison.difference != 0, one.sentence
-            assert judged.comparison.wanted, one.sentence
+            assert judged.comparison.is_on_wanted_side, one.sentence
         if one.verdict == "signal":
             assert judged.low > 0 or judged.high < 0, one.sentence
             assert abs(judged.comparison.difference) >= least, one.sentence

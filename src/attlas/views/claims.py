@@ -25,7 +25,7 @@ from attlas.stats.verdicts import (
 from attlas.views.numbers import decimal, estimate, finding, head_name
 from attlas.views.tables import Column
 
-MOST = 3  # findings of a section
+MOST_FINDINGS = 3  # of a section
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Claim:
     of its distance from the control. `texts` are independent, `n` are cases. Of the claims of one
     `group`, the best becomes a finding; `members` is what they are about. `bounds` are the smallest
     and the largest value there can be; the best is the largest, or the smallest of a claim that
-    goes below.
+    goes below. `choices` is among how many values it was chosen on the texts that it is scored on.
     """
 
     words: str
@@ -56,6 +56,7 @@ class Claim:
     unit: str = ""
     direction: Direction = "above"
     bounds: tuple[float, float] = (0.0, 1.0)
+    choices: int = 1
 
     @classmethod
     def of_row(
@@ -112,7 +113,9 @@ class Claim:
         """What is judged."""
         best = self.bounds[0] if self.direction == "below" else self.bounds[1]
         ends = self.difference_low, self.difference_high
-        return Comparison(self.value, self.control, *ends, self.texts, self.direction, best)
+        return Comparison(
+            self.value, self.control, *ends, self.texts, self.direction, best, self.choices
+        )
 
 
 def head_claims(
@@ -230,10 +233,10 @@ class Finding:
 
 def best_findings(claims: Sequence[Claim], smallest_effect: float) -> list[Finding]:
     """The best claim of each group, the strongest first; also those that come to nothing."""
-    known = [claim for claim in claims if claim.comparison.known]
-    judged = judge([claim.comparison for claim in known], smallest_effect)
+    judgeable = [claim for claim in claims if claim.comparison.has_interval]
+    judged = judge([claim.comparison for claim in judgeable], smallest_effect)
     groups: dict[str, list[tuple[Claim, Judged]]] = {}
-    for pair in zip(known, judged, strict=True):
+    for pair in zip(judgeable, judged, strict=True):
         groups.setdefault(pair[0].group or pair[0].words, []).append(pair)
     out = []
     for pairs in groups.values():

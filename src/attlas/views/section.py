@@ -126,7 +126,8 @@ class Section:
     makes, which are judged together; differences below `smallest_effect` are of no interest.
     `warnings` say why results cannot be trusted, `notes` what else a reader should know.
     `texts_used` is how many texts there were for each purpose, "score on" for instance: too few are
-    a warning. `facts` may change what the report says of the run itself.
+    a warning. `at_chance` says whether all that it shows without claims is at its control, which is
+    one too. `facts` may change what the report says of the run itself.
     """
 
     title: str
@@ -140,6 +141,7 @@ class Section:
     texts_used: Callable[[Tables], Mapping[str, float]] = lambda study: {}
     notes: Callable[[Tables], list[str]] = _nothing
     terminal: Callable[[Tables], list[TextTable]] = _nothing
+    at_chance: Callable[[Tables], bool] = lambda study: False
     facts: Callable[[Tables, list[Fact]], list[Fact]] = _as_usual
     order: int = 0  # on the page; equal ones as in the catalogue
     names_heads: bool = True  # such as L2H7, which the page explains

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text as Styled
 
 from attlas.core.importance import received_by
-from attlas.views.findings import findings, nothing_found, warnings
+from attlas.views.findings import findings, warnings
 from attlas.views.numbers import number
 from attlas.views.overlay import LEVELS, levels_above_uniform
 from attlas.views.section import Section, Tables, shown
@@ -45,8 +45,6 @@ def print_findings(study: Tables, sections: Mapping[str, Section]) -> None:
         print(f"! {line}")
     for one in findings(study, sections):
         print(f"{'+' if one.verdict == 'signal' else '~'} {one.sentence} ({one.verdict})")
-    if nothing := nothing_found(study, sections):
-        print(f"- Nothing beyond chance: {', '.join(nothing)}.")
     for _, section in shown(study, sections):
         for line in section.notes(study):
             print(f"- {line}")

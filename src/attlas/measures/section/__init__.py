@@ -14,7 +14,9 @@ from attlas.measures.section.columns import (
     ENTROPY,
     GRADIENT,
     IMPORTANCE,
+    NATS,
     POSITION_BIAS,
+    SHARE,
     SURFACE,
 )
 from attlas.measures.section.findings import (
@@ -25,8 +27,10 @@ from attlas.measures.section.findings import (
     position_bias_notes,
     position_bias_warnings,
     position_period,
+    positions_at_chance,
     special_gradient_notes,
     surface_claims,
+    topk_at_chance,
     topk_notes,
 )
 from attlas.views import charts
@@ -202,12 +206,14 @@ def _section(name: str, figures: Figures, **more: Any) -> Section:
 
 
 SECTIONS = {
-    "surface": _section("surface", _surface, claims=surface_claims, smallest_effect=0.02),
-    "entropy": _section("entropy", _entropy, claims=entropy_claims, smallest_effect=0.1),
-    "positions": _section("positions", _positions),
+    "surface": _section("surface", _surface, claims=surface_claims, smallest_effect=SHARE),
+    "entropy": _section("entropy", _entropy, claims=entropy_claims, smallest_effect=NATS),
+    "positions": _section("positions", _positions, at_chance=positions_at_chance),
     "totals": _section("totals", _totals, needs=("totals", "texts")),
     "heatmap": _section("heatmap", _heatmap, needs=("heatmap", "heatmap_uniform")),
-    "topk": _section("topk", _topk, notes=topk_notes, needs=("topk_types",)),
+    "topk": _section(
+        "topk", _topk, notes=topk_notes, at_chance=topk_at_chance, needs=("topk_types",)
+    ),
     "position_bias": _section(
         "position_bias",
         _position_bias,
