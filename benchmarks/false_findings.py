@@ -41,6 +41,7 @@ from attlas.views.findings import section_findings
 from attlas.views.section import shown
 
 REPETITIONS = 50
+FITTED, SCORED = 60, 36  # texts: enough for a signal
 WIDTH = 0.07  # of weights: attention varies by 13%, as in a random model of 384 dimensions (12%)
 SAID = "the a cat dog sat saw on mat and with it was not very good bad film in of to"
 NAMES = ("Ann", "Ben", "Eve", "Tom", "Kim", "Sam", "Lea", "Ida", "Una", "Ole")
@@ -62,7 +63,7 @@ class Null:
 
     def model(self) -> Model:
         """A model whose attention is as uneven as that of a wider one with random weights."""
-        model = tiny("bert", "classify", self.seed, num_hidden_layers=2, **LABELS)
+        model = tiny("bert", "classify", self.seed, num_hidden_layers=1, **LABELS)
         with torch.no_grad():
             for parameter in model.network.parameters():
                 if parameter.dim() > 1:
@@ -70,7 +71,7 @@ class Null:
         return model
 
     def words(self) -> list[str]:
-        return [str(word) for word in self.draw.choice(SAID.split(), self.draw.integers(7, 13))]
+        return [str(word) for word in self.draw.choice(SAID.split(), self.draw.integers(6, 11))]
 
     def texts(self, count: int) -> list[attlas.Text]:
         """Texts with labels, and with a word that is marked as rationale."""
@@ -126,37 +127,44 @@ class Null:
 
 
 def _study(null: Null) -> Study:
-    measures = ("surface", "entropy", "betti", "templates", Importance(ablation=40))
-    return attlas.study(null.model(), null.texts(40), measures, workers=1, progress=False)
+    measures = ("surface", "entropy", "betti", "templates", Importance(ablation=SCORED))
+    return attlas.study(null.model(), null.texts(SCORED), measures, workers=1, progress=False)
 
 
 def _experiments(null: Null) -> Iterator[attlas.Experiment]:
     model = null.model()
     yield attlas.Explain(
-        data=null.texts(40), model=model, methods=METHODS, permutations=20, draws=3, seed=null.seed
+        data=null.texts(SCORED),
+        model=model,
+        methods=METHODS,
+        permutations=10,
+        draws=2,
+        seed=null.seed,
     )
     yield attlas.Syntax(
-        train=null.trees(60), test=null.trees(40), model=model, min_cases=20, seed=null.seed
+        train=null.trees(SCORED), test=null.trees(SCORED), model=model, min_cases=20, seed=null.seed
     )
-    yield attlas.Tree(train=null.trees(40), test=null.trees(40), model=model, seed=null.seed)
+    yield attlas.Tree(
+        train=null.trees(SCORED), test=null.trees(SCORED), model=model, seed=null.seed
+    )
     yield attlas.Coreference(
-        train=null.documents(60), test=null.documents(60), model=model, seed=null.seed
+        train=null.documents(SCORED), test=null.documents(SCORED), model=model, seed=null.seed
     )
     yield attlas.FitRelations(
-        train=null.triples(50), dev=null.triples(40), model=model, seed=null.seed
+        train=null.triples(SCORED), dev=null.triples(SCORED), model=model, seed=null.seed
     )
     yield attlas.Topology(
-        train=null.texts(60),
-        dev=null.texts(40),
-        test=null.texts(60),
+        train=null.texts(FITTED),
+        dev=null.texts(SCORED),
+        test=null.texts(SCORED),
         model=model,
         thresholds=(0.05, 0.1),
         seed=null.seed,
     )
     yield attlas.Dynamics(
-        train=null.texts(80),
-        dev=null.texts(40),
-        test=null.texts(60),
+        train=null.texts(FITTED),
+        dev=null.texts(SCORED),
+        test=null.texts(SCORED),
         models=("dot+none",),
         scales=(10,),
         epochs=5,
@@ -164,7 +172,11 @@ def _experiments(null: Null) -> Iterator[attlas.Experiment]:
         seed=null.seed,
     )
     yield attlas.Finetune(
-        texts=null.texts(60), dev=null.texts(60), model=model, head_only=True, seed=null.seed
+        texts=null.texts(FITTED),
+        dev=null.texts(SCORED),
+        model=model,
+        head_only=True,
+        seed=null.seed,
     )
 
 

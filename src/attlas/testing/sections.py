@@ -21,6 +21,11 @@ import pandas as pd
 from attlas.stats.verdicts import ENOUGH
 from attlas.studies.opened import Study
 from attlas.testing.controls import check_control
+from attlas.testing.pictures import (
+    check_colour_follows_kind,
+    check_columns_have_labels,
+    check_pictures_say_what_they_show,
+)
 from attlas.views.claims import MOST_FINDINGS
 from attlas.views.findings import beyond_chance, section_findings
 from attlas.views.report import render
@@ -133,6 +138,9 @@ def section_checks(section: Section, study: Study) -> Iterator[tuple[str, Callab
         check_it_draws_its_tables,
         check_every_control_is_there,
         check_findings_go_beyond_their_controls,
+        check_columns_have_labels,
+        check_colour_follows_kind,
+        check_pictures_say_what_they_show,
         check_empty_tables,
         check_tables_without_a_number,
         check_each_table_without_a_row,

@@ -137,36 +137,36 @@ def _cell_text(value: float) -> str:
     return number(value, 2 if abs(value) < 0.995 else 1 if abs(value) < 9.95 else 0)
 
 
-def tint_colour(tints: Mapping[str, Tint]) -> alt.Color:
-    """The colour of a shade, with a legend in the numbers of the column that is shown.
+def tint_colour(tints: Mapping[str, Tint], **legend: Any) -> alt.Color:
+    """The colour of a shade, with a legend in numbers that says what the tint starts at.
 
-    Several columns are chosen by the parameter `shown`.
+    Several columns are chosen by the parameter `shown`; their picture has `tint_title`, since the
+    title of a legend cannot change.
     """
-    first = next(iter(tints.values()))
+    first, alone = next(iter(tints.values())), len(tints) == 1
     ticks = {name: one.ticks for name, one in tints.items()}
     at = "datum.value + 1" if first.signed else "2 * datum.value"
-    which = "[shown]" if len(tints) > 1 else f"[{json.dumps(next(iter(tints)))}]"
+    which = f"[{json.dumps(next(iter(tints)))}]" if alone else "[shown]"
     return alt.Color(
         "shade:Q",
-        title=None,
+        title=first.says.split("; ") if alone else None,
         scale=alt.Scale(
             domain=[first.places[0], 1],
             range="diverging" if first.signed else "heatmap",
             interpolate="rgb",
         ),
         legend=alt.Legend(
-            gradientLength=110, values=first.places, labelExpr=f"({json.dumps(ticks)}){which}[{at}]"
+            values=first.places,
+            labelExpr=f"({json.dumps(ticks)}){which}[{at}]",
+            **{"gradientLength": 110, "titleLimit": 400, **legend},
         ),
     )
 
 
-def tint_title(tints: Mapping[str, Tint], begin: str = "") -> alt.Title:
+def tint_title(tints: Mapping[str, Tint]) -> alt.Title:
     """What the tint of the column that is shown starts at, as the title of a picture."""
-    says = {name: f"{begin}{one.says}" for name, one in tints.items()}
-    if len(set(says.values())) == 1:
-        text: Any = next(iter(says.values()))
-    else:
-        text = alt.ExprRef(f"({json.dumps(says)})[shown]")
+    says = {name: one.says for name, one in tints.items()}
+    text = alt.ExprRef(f"({json.dumps(says)})[shown]")
     return alt.Title(text=text, fontSize=11, fontWeight=400)
 
 
@@ -201,8 +201,9 @@ def head_grid(
         # the same legend and title: those of layers that share a scale are merged
         ink = alt.Color("ink:Q", **{name: colour[name] for name in ("scale", "legend", "title")})
         marks.append(cells.mark_text(fontSize=9.5).encode(text="text:N", color=ink))
-    size = {"width": cell * heads, "height": cell * layers}
-    grid = alt.layer(*marks).properties(title=tint_title(tints), **size)
+    grid = alt.layer(*marks).properties(width=cell * heads, height=cell * layers)
+    if len(tints) > 1:
+        grid = grid.properties(title=tint_title(tints))
     strip = _by_layer(base, tooltip, control, cell, layers)
     labels = [column.title for column in columns]
     menu = alt.binding_select(options=names, labels=labels, name="coloured by ")
@@ -249,8 +250,9 @@ def head_tiles(
     """The attention of every head as a small picture, layers down and heads across.
 
     `heads` (layer, head) names the `tiles` [head of a layer, query, key]. Darkest is a head's own
-    largest cell. `uniform` [layer, query, key] adds a last column. With `importance`, one number
-    for each head, weights are multiplied by it, and one scale serves all.
+    largest cell. `uniform` [layer, query, key] adds a last column, on the scale of the darkest head
+    of its layer. With `importance`, one number for each head, weights are multiplied by it, and one
+    scale serves all.
     """
     scales = np.ones(len(tiles))
     if importance is not None:
@@ -266,7 +268,8 @@ def head_tiles(
         scale=scales.round(3),
     )
     if uniform is not None:
-        rows = pd.concat([rows, _uniform_tiles(uniform, shared)], ignore_index=True)
+        darkest = rows.groupby("layer")["top"].max().reindex(range(len(uniform))).to_numpy()
+        rows = pd.concat([rows, _uniform_tiles(uniform, darkest)], ignore_index=True)
     columns = list(dict.fromkeys(rows["column"]))
     cell = max(28, min(76, 1000 // len(columns)))
     tooltip = [alt.Tooltip("name:N", title="head"), alt.Tooltip("top:Q", title="largest cell")]
@@ -300,7 +303,8 @@ def _pictures(
     ]
 
 
-def _uniform_tiles(tiles: npt.NDArray[Any], shared: float | None) -> pd.DataFrame:
+def _uniform_tiles(tiles: npt.NDArray[Any], darkest: npt.NDArray[Any]) -> pd.DataFrame:
+    """Uniform attention, never darker than on the scale of its layer's heads."""
     tops = _largest(tiles)
     return pd.DataFrame(
         {
@@ -308,7 +312,7 @@ def _uniform_tiles(tiles: npt.NDArray[Any], shared: float | None) -> pd.DataFram
             "head": -1,
             "column": "uniform",
             "name": [f"L{layer}, uniform attention" for layer in range(len(tiles))],
-            "picture": _pictures(tiles, tops, shared),
+            "picture": _pictures(tiles, np.fmax(tops, darkest)),
             "top": tops.round(4),
             "scale": 1.0,
         }

@@ -17,8 +17,10 @@ import pandas as pd
 
 from attlas.core.alignment import align, word_sums
 from attlas.language.words import word_spans
+from attlas.views.shades import excess
 
 LEVELS = 10
+FAINTEST = 2.0**-60  # of a ratio, so that it has a logarithm
 CUT = 1_000  # characters shown of what was not read
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 Floats = npt.NDArray[np.floating[Any]]
@@ -59,7 +61,7 @@ def levels_above_uniform(
     """
     known = uniform > 0
     ratio = np.divide(values, uniform, out=np.ones(np.shape(values)), where=known)
-    sizes = np.log2(np.maximum(ratio, 1.0))
+    sizes = excess("above", np.log2(np.maximum(ratio, FAINTEST)), np.zeros(ratio.shape))
     return _scaled(sizes, np.maximum(_largest(sizes, special), 1.0))
 
 

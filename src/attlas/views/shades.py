@@ -79,7 +79,7 @@ def tint(column: Column, values: Sequence[float], controls: Sequence[float]) -> 
     >>> tint(Column("cls", "[CLS]", kind="above", control="cls_uniform"), [0.1, 0.5], [0.3, 0.3])
     ... # doctest: +NORMALIZE_WHITESPACE
     Tint(shades=array([0., 1.]), ticks=('.3', '.4', '.5'),
-         says='tint above uniform attention (.3)', signed=False)
+         says='[CLS]; tint above uniform attention (.3)', signed=False)
     """
     own, control = (np.asarray(part, dtype=np.float64) for part in (values, controls))
     kind = column.kind if column.kind in ("signed", "plain") or _any(control) else "plain"
@@ -87,7 +87,7 @@ def tint(column: Column, values: Sequence[float], controls: Sequence[float]) -> 
     least = 0.0 if kind == "plain" else column.least
     sizes = np.where(np.abs(sizes) < least, 0.0, sizes)
     top = max(float(np.nanmax(np.abs(sizes), initial=0.0)), least) or 1.0
-    says = _start(column, kind, control)
+    says = f"{column.title}; {_start(column, kind, control)}"
     ticks = _ticks(kind, own, control, top)
     return Tint((sizes / top).round(4), ticks, says, kind == "signed")
 

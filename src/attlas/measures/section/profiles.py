@@ -121,8 +121,7 @@ def offset_profiles(frame: pd.DataFrame, columns: int = 3) -> alt.ConcatChart:
         .properties(title=f"layer {layer}")
         for layer in range(layers)
     ]
-    shared = alt.concat(*strips, columns=columns, spacing=18).resolve_scale(color="shared")
-    return shared.properties(title=charts.tint_title({"share": own}))
+    return alt.concat(*strips, columns=columns, spacing=18).resolve_scale(color="shared")
 
 
 def _strip(data: pd.DataFrame, labels: list[str], own: Tint) -> alt.Chart:
@@ -169,11 +168,7 @@ def spread_by_layer(frame: pd.DataFrame) -> alt.Chart:
                 alt.Tooltip("share:Q", format=".3f", title=ROWS.label),
             ],
         )
-        .properties(
-            width=460,
-            height=max(60, 22 * int(frame["layer"].nunique())),
-            title=charts.tint_title(own, "share of rows, "),
-        )
+        .properties(width=460, height=max(60, 22 * int(frame["layer"].nunique())))
     )
 
 
@@ -323,9 +318,5 @@ def distance_matrix(distances: pd.DataFrame, coordinates: pd.DataFrame) -> alt.C
                 alt.Tooltip("control:Q", title="smaller divergence from uniform attention"),
             ],
         )
-        .properties(
-            width=cell * len(coordinates),
-            height=cell * len(coordinates),
-            title=charts.tint_title(own, "divergence in nats, "),
-        )
+        .properties(width=cell * len(coordinates), height=cell * len(coordinates))
     )

@@ -269,7 +269,5 @@ def entered(frame: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
         color=alt.condition("datum.place <= 4", alt.value("#ffffff"), alt.value("#1d2129")),
     )
     return alt.layer(grid, numbers).properties(
-        width=cell * (int(frame["head"].max()) + 1),
-        height=cell * (int(frame["layer"].max()) + 1),
-        title=charts.tint_title(own, "order of selection, logarithmic, "),
+        width=cell * (int(frame["head"].max()) + 1), height=cell * (int(frame["layer"].max()) + 1)
     )

@@ -83,11 +83,7 @@ def head_maps(frame: pd.DataFrame) -> alt.HConcatChart:
                 alt.Tooltip("value:Q", format=".3f", title=column.label),
             ],
         )
-        .properties(
-            width=cell * heads,
-            height=cell * layers,
-            title=charts.tint_title({"mcc": own}, f"{column.label}: "),
-        )
+        .properties(width=cell * heads, height=cell * layers, title=column.label)
         for column in columns
     ]
     return alt.hconcat(*maps, spacing=32).resolve_scale(color="shared")
