@@ -20,7 +20,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import attlas
-from attlas.models import claims
+from attlas.models import folder_checks
 from attlas.support.errors import AttlasError, ModelError
 from attlas.testing import tiny, tiny_tokenizer
 
@@ -310,7 +310,7 @@ def test_a_configuration_does_not_choose_code(
     )
     (config["text_config"] if where == "below" else config)[name] = value
     (tmp_path / "config.json").write_text(json.dumps(config))
-    opened = claims.without_code(
+    opened = folder_checks.without_code(
         transformers.AutoConfig.from_pretrained(tmp_path, local_files_only=True)
     )
     for part in (opened, opened.get_text_config()):
@@ -323,7 +323,7 @@ def test_a_configuration_does_not_choose_code(
 
 
 @pytest.mark.parametrize("where", ["top", "below"])
-@pytest.mark.parametrize("field", claims.REFUSED)
+@pytest.mark.parametrize("field", folder_checks.REFUSED)
 def test_a_field_that_reaches_a_loader_is_refused(folder: Path, field: str, where: str) -> None:
     value = {"quant_method": "mxfp4"} if field.endswith("_config") else "someone/model"
     fields = {field: value} if where == "top" else {"text_config": {"inner": [{field: value}]}}
@@ -595,7 +595,7 @@ def test_json_that_is_none_is_refused(folder: Path, file: str, content: bytes) -
 
 
 def test_the_bound_is_of_this_thread_alone(folder: Path) -> None:
-    with claims.bounded(claims.Bound(0, 0), "small"):
+    with folder_checks.bounded(folder_checks.Bound(0, 0), "small"):
         thread = threading.Thread(target=tiny, args=("bert",))
         thread.start()
         thread.join()

@@ -879,7 +879,7 @@ def test_the_embedded_long_model() -> None:
         "embedded:long",
         "base",
         4096,
-        512,
+        None,  # the position of [CLS] does not repeat
     )
     assert set(model.network.config.attention_window) == {512}
     assert model.banded

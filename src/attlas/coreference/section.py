@@ -7,8 +7,8 @@ import pandas as pd
 
 from attlas.views.charts import Estimates, with_controls
 from attlas.views.claims import Claim, whole
-from attlas.views.findings import probe_notes, probe_texts, probe_warnings
 from attlas.views.numbers import decimal, head_name, head_of
+from attlas.views.probes import probe_section
 from attlas.views.section import Figure, Tables, head_figure, prose
 from attlas.views.tables import Column, TextTable, text_table
 
@@ -32,7 +32,13 @@ KINDS = {"all": "all mentions", "pronoun": "pronouns", "proper": "names", "commo
 COLUMNS = (
     Column("who", "method", format="words", words=WHO),
     Column("kind", "mentions", format="words", words=KINDS),
-    Column("accuracy", "accuracy", interval=("low", "high")),
+    Column(
+        "accuracy",
+        "accuracy",
+        kind="above",
+        interval=("low", "high"),
+        control_row={"who": "rules"},
+    ),
     Column("n", "n", format="count"),
 )
 HEADS = tuple(
@@ -95,31 +101,17 @@ def _claims(study: Tables) -> list[Claim]:
     return out
 
 
-def _texts_used(study: Tables) -> dict[str, float]:
-    return probe_texts(study.study_with_table("coreference").manifest)
-
-
-def _warnings(study: Tables) -> list[str]:
-    return probe_warnings(study.study_with_table("coreference").manifest)
-
-
-def _notes(study: Tables) -> list[str]:
-    return probe_notes(study.study_with_table("coreference").manifest)
-
-
 def _lines(study: Tables) -> list[TextTable]:
     return [text_table(study.table("coreference"), COLUMNS)]
 
 
 SECTIONS = {
-    "coreference": TEXT.section(
-        needs=("coreference", "coreference_heads"),
+    "coreference": probe_section(
+        TEXT,
+        ("coreference", "coreference_heads"),
         figures=_figures,
         claims=_claims,
         smallest_effect=0.05,
-        texts_used=_texts_used,
-        warnings=_warnings,
-        notes=_notes,
         terminal=_lines,
         columns={"coreference_heads": HEADS},
     )

@@ -10,7 +10,7 @@ from attlas.stats.jit import numba
 
 Floats = npt.NDArray[np.float32]
 
-MOST = 0xFFFFFFFF
+LARGEST_UINT = 0xFFFFFFFF
 
 
 @numba.njit(cache=True, inline="always")
@@ -33,7 +33,7 @@ def gather_rows(table: Floats, ids: Numbers, rate: float, seed: int, out: Floats
         for token in range(len(ids)):
             out[token] = table[ids[token]]
         return
-    least, scale = np.uint32(rate * MOST), np.float32(1 / (1 - rate))
+    least, scale = np.uint32(rate * LARGEST_UINT), np.float32(1 / (1 - rate))
     for token in range(len(ids)):
         row, to, first = table[ids[token]], out[token], np.uint32(token * width)
         for at in range(width):
@@ -56,7 +56,7 @@ def scatter(
     and after. Numbers that `gather_rows` drops with the same seed have no gradient.
     """
     width = grad.shape[1]
-    least, scale = np.uint32(rate * MOST), np.float32(1 / (1 - rate))
+    least, scale = np.uint32(rate * LARGEST_UINT), np.float32(1 / (1 - rate))
     used = 0
     for token in range(len(ids)):
         slot = slots[ids[token]]

@@ -13,12 +13,16 @@ from sklearn.manifold import smacof
 from attlas.stats.chance import TESTS, p_value, permutations
 from attlas.support.arrays import Floats, Ints
 
-HALF, MOST = 0.5, 0.6  # of a row's attention
+HALF, LARGE_SHARE = 0.5, 0.6  # of a row's attention
 BROAD = 3.8 / np.log(128)  # of the largest entropy: 3.8 nats in Clark et al., for 128 tokens
 OTHER = "other"
 # column of `surface`: the share from which a head has that name; the last match wins
 BY_SHARE = (("next", "next", HALF), ("previous", "previous", HALF))
-BY_TARGET = (("cls", "[CLS]", MOST), ("sep", "[SEP]", MOST), ("punctuation", "punctuation", MOST))
+BY_TARGET = (
+    ("cls", "[CLS]", LARGE_SHARE),
+    ("sep", "[SEP]", LARGE_SHARE),
+    ("punctuation", "punctuation", LARGE_SHARE),
+)
 
 
 def square(table: pd.DataFrame, column: str = "mean") -> Floats:

@@ -15,7 +15,8 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError
 from transformers import AutoConfig, AutoTokenizer
 
-from attlas.models.claims import (
+from attlas.models.encode import GLOBAL_TOKENS
+from attlas.models.folder_checks import (
     TRUST,
     Bound,
     bound_of,
@@ -24,7 +25,6 @@ from attlas.models.claims import (
     check_tokenizer_files,
     without_code,
 )
-from attlas.models.encode import GLOBAL_TOKENS
 from attlas.models.lengthened import lengthened
 from attlas.models.model import GLOBAL_CHOICE, Model, check_parts
 from attlas.models.quiet import silence_transformers
@@ -85,7 +85,8 @@ def load(
     if task not in (*TASKS, "auto"):
         raise ModelError(f"there is no task {task!r}; the tasks are {', '.join(TASKS)}, or auto")
     if model == EMBEDDED_LONG:
-        loaded = lengthened(load(task=task, device=device, labels=labels, seed=seed))
+        short = load(task=task, device=device, labels=labels, seed=seed)
+        loaded = lengthened(short, skip=1)  # no later token has the position of [CLS]
         loaded = replace(loaded, name=EMBEDDED_LONG)
     elif isinstance(model, tuple):
         loaded = _given(model, task)

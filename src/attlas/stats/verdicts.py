@@ -29,7 +29,8 @@ class Comparison:
     """A value and its control, with the 95% interval of their difference.
 
     `texts` is the number of independent texts behind the interval, `direction` on which side of the
-    control the value is of interest, and `best` the best value there is, for the headroom.
+    control the value is of interest, `best` the best value there is, for the headroom, and
+    `choices` among how many values this one was chosen on the same texts.
     """
 
     value: float
@@ -39,6 +40,7 @@ class Comparison:
     texts: int
     direction: Direction = "above"
     best: float = 1.0
+    choices: int = 1
 
     @property
     def difference(self) -> float:
@@ -56,19 +58,19 @@ class Comparison:
         return self.difference / room if room else 0.0
 
     @property
-    def known(self) -> bool:
+    def has_interval(self) -> bool:
         """Whether there is a difference with an interval."""
         return all(map(math.isfinite, (self.difference, self.low, self.high)))
 
     @property
-    def wanted(self) -> bool:
+    def is_on_wanted_side(self) -> bool:
         """Whether the value is on the side of its control that is of interest."""
         if self.direction == "either":
             return self.difference != 0
         return self.difference > 0 if self.direction == "above" else self.difference < 0
 
     @property
-    def half(self) -> float:
+    def width_towards_zero(self) -> float:
         """The width of the interval on the side of zero."""
         return max(
             0.0, self.difference - self.low if self.difference > 0 else self.high - self.difference
@@ -115,13 +117,14 @@ def judge(comparisons: Sequence[Comparison], smallest_effect: float) -> list[Jud
     correction, or smaller, or on fewer texts. Otherwise the uncorrected interval includes zero, or
     the difference has the wrong sign.
     """
-    known = [one for one in comparisons if one.known]
-    if not known:
+    judgeable = [one for one in comparisons if one.has_interval]
+    if not judgeable:
         return []
-    sizes = np.array([_in_intervals(one) for one in known])
-    texts = np.array([one.texts for one in known])
-    rejected = discoveries(sizes, texts)
-    level = RATE * max(1, rejected) / len(known)
+    sizes = np.array([_in_intervals(one) for one in judgeable])
+    texts = np.array([one.texts for one in judgeable])
+    total = sum(one.choices for one in judgeable)
+    rejected = discoveries(sizes, texts, total)
+    level = RATE * max(1, rejected) / total
     wider = _widening(level, texts)
     significant = (sizes > wider) & (rejected > 0)
     return [
@@ -130,14 +133,14 @@ def judge(comparisons: Sequence[Comparison], smallest_effect: float) -> list[Jud
             _verdict(one, bool(sure), size > 1, smallest_effect),
             bool(sure),
             float(factor),
-            len(known),
+            total,
         )
-        for one, sure, size, factor in zip(known, significant, sizes, wider, strict=True)
+        for one, sure, size, factor in zip(judgeable, significant, sizes, wider, strict=True)
     ]
 
 
-def _verdict(one: Comparison, significant: bool, alone: bool, smallest: float) -> Verdict:
-    if not (alone and one.wanted):
+def _verdict(one: Comparison, significant: bool, uncorrected: bool, smallest: float) -> Verdict:
+    if not (uncorrected and one.is_on_wanted_side):
         return "nothing beyond chance"
     large = abs(one.difference) >= smallest and one.texts >= ENOUGH
     return "signal" if significant and large else "weak"
@@ -145,24 +148,24 @@ def _verdict(one: Comparison, significant: bool, alone: bool, smallest: float) -
 
 def _in_intervals(one: Comparison) -> float:
     """The difference in units of its 95% interval: above 1, the interval excludes zero."""
-    if one.half > 0:
-        return abs(one.difference) / one.half
+    if one.width_towards_zero > 0:
+        return abs(one.difference) / one.width_towards_zero
     return math.inf if one.difference else 0.0
 
 
-def discoveries(sizes: Array, texts: Array) -> int:
+def discoveries(sizes: Array, texts: Array, total: int | None = None) -> int:
     """How many differences Benjamini-Hochberg rejects.
 
-    `sizes` are differences in units of their 95% intervals. The number is the largest R of which at
-    least R are outside an interval of level 1 - 0.05 R / m; raising R never loses one, so that the
-    search from m downwards ends there.
+    `sizes` are differences in units of their 95% intervals, `total` counts also those that were not
+    chosen. The number is the largest R of which at least R are outside an interval of level
+    1 - 0.05 R / m; raising R never loses one, so that the search from m downwards ends there.
 
     >>> discoveries(np.array([3.0, 1.05, 0.1]), np.array([100, 100, 100]))
     1
     """
     rejected = len(sizes)
     while rejected:
-        level = RATE * rejected / len(sizes)
+        level = RATE * rejected / (total or len(sizes))
         count = int((sizes > _widening(level, texts)).sum())
         if count >= rejected:
             return rejected

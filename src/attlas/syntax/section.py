@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from attlas.views.charts import Estimates, with_controls
-from attlas.views.claims import Claim
-from attlas.views.findings import probe_notes, probe_texts, probe_warnings
+from attlas.views.claims import Claim, whole
 from attlas.views.lines import Lines
 from attlas.views.numbers import decimal, head_name, head_names, head_of
 from attlas.views.parts import LinedSentences
+from attlas.views.probes import probe_section
 from attlas.views.section import Figure, Tables, prose
 from attlas.views.tables import Column, TextTable, text_table
 
@@ -57,7 +58,7 @@ COLUMNS = (
     Column("relation", "relation", format="words", words=ALL),
     Column("name", "head", format="words"),
     Column("direction", "attention from", format="words", words=DIRECTIONS),
-    Column("accuracy", "accuracy", interval=("low", "high"), control="baseline"),
+    Column("accuracy", "accuracy", kind="above", interval=("low", "high"), control="baseline"),
     Column("baseline", "best offset"),
     Column("offset", "offset", format="offset"),
     Column("random_accuracy", "random weights"),
@@ -121,23 +122,31 @@ def _table(frame: pd.DataFrame) -> TextTable:
 
 
 def _claims(study: Tables) -> list[Claim]:
-    """Every chosen head against the best fixed offset of its relation."""
+    """Every chosen head against the best fixed offset of its relation, or random weights."""
     return [
-        Claim.of_row(
-            f"{head_name(row)} finds {_called(row['relation'])}",
-            row,
-            "accuracy",
-            "baseline",
-            f"best fixed offset ({int(row['offset']):+d})",
-            n=row["n"],
-            also=_random(row),
-            group=str(row["relation"]),
-            head=head_of(row),
-            label=f"accuracy: {_called(row['relation'])}",
-        )
+        _claim(row)
         for row in study.table("syntax").to_dict("records")
         if not pd.isna(row["accuracy"])
     ]
+
+
+def _claim(row: Mapping[Any, Any]) -> Claim:
+    """A chosen head against the stronger of two controls.
+
+    Where heads lie anywhere in a sentence, an offset often points beyond its end, and the best head
+    of random weights does better.
+    """
+    words, random = f"{head_name(row)} finds {_called(row['relation'])}", _random(row)
+    offset = f"best fixed offset ({int(row['offset']):+d})"
+    counts = {"n": row["n"], "group": str(row["relation"]), "head": head_of(row)}
+    counts |= {"label": f"accuracy: {_called(row['relation'])}"}
+    if random <= row["baseline"] or pd.isna(random):
+        also = () if pd.isna(random) else (f"random weights {decimal(random)}",)
+        return Claim.of_row(words, row, "accuracy", "baseline", offset, also=also, **counts)
+    rival = {"accuracy": random, "low": row["random_low"], "high": row["random_high"]}
+    also, columns = (f"{offset} {decimal(row['baseline'])}",), ("accuracy", "low", "high")
+    counts |= {"texts": whole(row.get("texts")), "also": also}
+    return Claim.against(words, row, rival, "random weights", columns, **counts)
 
 
 def _called(relation: str) -> str:
@@ -151,28 +160,16 @@ def _called(relation: str) -> str:
     return f"{RELATIONS[relation]} ({relation})" if relation in RELATIONS else relation
 
 
-def _random(row: Mapping[Any, Any]) -> tuple[str, ...]:
-    value = row.get("random_accuracy", float("nan"))
-    return () if pd.isna(value) else (f"random weights {decimal(value)}",)
-
-
-def _texts_used(study: Tables) -> dict[str, float]:
-    return probe_texts(study.study_with_table("syntax").manifest)
-
-
-def _warnings(study: Tables) -> list[str]:
-    return probe_warnings(study.study_with_table("syntax").manifest)
+def _random(row: Mapping[Any, Any]) -> float:
+    return float(row.get("random_accuracy", math.nan))
 
 
 def _notes(study: Tables) -> list[str]:
-    """Relations for which an offset does better, and what was not scored."""
+    """Relations for which an offset does better."""
     table = study.table("syntax")
     below = table[(table["relation"] != "all") & (table["difference_high"] < 0)]
-    out = probe_notes(study.study_with_table("syntax").manifest)
-    if len(below):
-        names = ", ".join(below["relation"])
-        out.append(f"A fixed offset does better than the chosen head for {names}.")
-    return out
+    names = ", ".join(below["relation"])
+    return [f"A fixed offset does better than the chosen head for {names}."] if names else []
 
 
 def _lines(study: Tables) -> list[TextTable]:
@@ -181,13 +178,12 @@ def _lines(study: Tables) -> list[TextTable]:
 
 
 SECTIONS = {
-    "syntax": TEXT.section(
-        needs=("syntax", "syntax_heads"),
+    "syntax": probe_section(
+        TEXT,
+        ("syntax", "syntax_heads"),
         figures=_figures,
         claims=_claims,
         smallest_effect=0.05,
-        texts_used=_texts_used,
-        warnings=_warnings,
         notes=_notes,
         terminal=_lines,
     )

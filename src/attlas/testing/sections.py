@@ -23,12 +23,17 @@ from attlas.stats.verdicts import ENOUGH
 from attlas.studies.opened import Study
 from attlas.support.errors import StudyError
 from attlas.testing.controls import check_control
+from attlas.testing.pictures import (
+    check_colour_follows_kind,
+    check_columns_have_labels,
+    check_pictures_say_what_they_show,
+)
 from attlas.views.cards import HeadCard, head_card
-from attlas.views.charts import CONTROLS
-from attlas.views.claims import MOST, judged_claims
+from attlas.views.claims import MOST_FINDINGS, judged_claims
 from attlas.views.findings import beyond_chance, section_findings
 from attlas.views.report import render
 from attlas.views.section import Figure, Section
+from attlas.views.shades import CONTROLS
 from attlas.views.terminal import print_tables
 
 HEAVY = ("torch", "transformers", "scipy", "sklearn", "numba")  # not imported to draw
@@ -138,6 +143,9 @@ def section_checks(section: Section, study: Study) -> Iterator[tuple[str, Callab
         check_every_control_is_there,
         check_findings_go_beyond_their_controls,
         check_cards_of_heads,
+        check_columns_have_labels,
+        check_colour_follows_kind,
+        check_pictures_say_what_they_show,
         check_empty_tables,
         check_tables_without_a_number,
         check_each_table_without_a_row,
@@ -193,13 +201,14 @@ def check_findings_go_beyond_their_controls(section: Section, study: Study) -> N
     claims = section.claims(study)
     assert not claims or section.smallest_effect > 0, "no smallest effect of interest is declared"
     found = section_findings(study, "one", section)
-    assert len(beyond_chance(found)) <= MOST
+    assert len(beyond_chance(found)) <= MOST_FINDINGS
     for one in found:
         judged, least = one.judged, section.smallest_effect
-        assert judged.comparisons == sum(claim.comparison.known for claim in claims)
+        known = (claim.comparison for claim in claims)
+        assert judged.comparisons == sum(one.choices for one in known if one.has_interval)
         if one.verdict != "nothing beyond chance":
             assert judged.comparison.difference != 0, one.sentence
-            assert judged.comparison.wanted, one.sentence
+            assert judged.comparison.is_on_wanted_side, one.sentence
         if one.verdict == "signal":
             assert judged.low > 0 or judged.high < 0, one.sentence
             assert abs(judged.comparison.difference) >= least, one.sentence

@@ -9,8 +9,8 @@ import pandas as pd
 
 from attlas.views.charts import Estimates, with_controls
 from attlas.views.claims import Claim, whole
-from attlas.views.findings import probe_notes, probe_texts, probe_warnings
 from attlas.views.numbers import decimal
+from attlas.views.probes import probe_section
 from attlas.views.section import Figure, Tables, prose
 from attlas.views.tables import Column, TextTable, text_table
 
@@ -28,10 +28,11 @@ DECODED = {
     "best candidate": ("uas", "low", "high"),
     "best tree": ("tree_uas", "tree_low", "tree_high"),
 }
+NEXT_WORD = {"probe": "right_branching"}
 COLUMNS = (
     Column("probe", "probe", format="words", words=PROBES),
-    Column("uas", "UAS", interval=("low", "high")),
-    Column("tree_uas", "UAS, best tree"),
+    Column("uas", "UAS", kind="above", interval=("low", "high"), control_row=NEXT_WORD),
+    Column("tree_uas", "UAS, best tree", kind="above", control_row=NEXT_WORD),
     Column("difference", "above the next word", format="difference"),
     Column("words", "words", format="count"),
 )
@@ -101,31 +102,17 @@ def _claims(study: Tables) -> list[Claim]:
     ]
 
 
-def _texts_used(study: Tables) -> dict[str, float]:
-    return probe_texts(study.study_with_table("tree").manifest)
-
-
-def _warnings(study: Tables) -> list[str]:
-    return probe_warnings(study.study_with_table("tree").manifest)
-
-
-def _notes(study: Tables) -> list[str]:
-    return probe_notes(study.study_with_table("tree").manifest)
-
-
 def _lines(study: Tables) -> list[TextTable]:
     return [text_table(study.table("tree").drop(columns="difference"), COLUMNS)]
 
 
 SECTIONS = {
-    "tree": TEXT.section(
-        needs=("tree",),
+    "tree": probe_section(
+        TEXT,
+        ("tree",),
         figures=_figures,
         claims=_claims,
         smallest_effect=0.02,
-        texts_used=_texts_used,
-        warnings=_warnings,
-        notes=_notes,
         terminal=_lines,
     )
 }

@@ -6,7 +6,7 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,8 @@ from attlas.support.outputs import CHARTS, check_output
 from attlas.views.numbers import head_names, number
 from attlas.views.page import inline_json
 from attlas.views.picture import SANS, SOFT, png_url, wrapped
-from attlas.views.tables import Column, declared
+from attlas.views.shades import CONTROLS, Tint, control_name, tint
+from attlas.views.tables import Column, undeclared
 
 DARK = 0.5  # from this shade on, the text of a cell has the colour of the ground
 TEXT_CELL = 24  # pixels of a cell that has room for its number
@@ -44,14 +45,6 @@ COLOURS = [
     "#1f2a44",
     "#c9a227",
 ]
-# how columns of controls end
-CONTROLS = {
-    "_uniform": "uniform",
-    "_random": "random weights",
-    "_all": "all weights",
-    "_matched": "words of similar frequency",
-    "_stronger": "the stronger control",
-}
 MUTED = "_muted"  # how a column ends that says which cells have no tint
 
 alt.data_transformers.disable_max_rows()
@@ -107,22 +100,16 @@ def choices(frame: pd.DataFrame) -> list[str]:
     ]
 
 
-def control_values(frame: pd.DataFrame, column: str) -> pd.Series[float]:
-    """The control of a column in each row; NaN if it has none."""
-    names = [f"{column}{end}" for end in CONTROLS if f"{column}{end}" in frame]
-    return frame[names[0]] if names else pd.Series(float("nan"), index=frame.index)
-
-
-def by_column(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """A row for each head and column: layer, head, name, column, value, uniform."""
+def by_column(frame: pd.DataFrame, columns: Sequence[Column]) -> pd.DataFrame:
+    """A row for each head and column: layer, head, name, column, value, control."""
     parts = [
         pd.DataFrame(
             {
                 "layer": frame["layer"],
                 "head": frame["head"],
-                "column": column,
-                "value": frame[column],
-                "uniform": control_values(frame, column),
+                "column": column.name,
+                "value": frame[column.name],
+                "control": _controls(frame, column),
             }
         )
         for column in columns
@@ -131,54 +118,27 @@ def by_column(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     return out.assign(name=head_names(out)).round(4)
 
 
-@dataclass(frozen=True)
-class _Shades:
-    """The values at both ends of the colours of a column; at `start` a cell has no tint."""
-
-    start: float
-    end: float
-
-    @classmethod
-    def of(cls, column: Column, rows: pd.DataFrame) -> _Shades:
-        values, control = rows["value"].dropna(), rows["uniform"].dropna()
-        if column.kind == "signed":
-            return cls(0.0, float(values.abs().max()) or 1.0)
-        if column.kind == "above" and len(control):
-            return cls(float(control.mean()), max(float(values.max()), float(control.mean())))
-        if column.kind == "below" and len(control):
-            return cls(float(control.mean()), min(float(values.min()), float(control.mean())))
-        return cls(min(0.0, float(values.min())), float(values.max()))
-
-    def __call__(self, values: pd.Series[float]) -> pd.Series[float]:
-        size = (self.end - self.start) or 1.0
-        return ((values - self.start) / size).round(4)
-
-
-def _shaded(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The rows of `by_column` with their shade from 0 (no tint) to 1, and the ends by column."""
-    data = by_column(frame, [column.name for column in columns])
-    parts, ends = [], {}
+def _shaded(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[pd.DataFrame, dict[str, Tint]]:
+    """The rows of `by_column` with their shade, and the tint of each column."""
+    data = by_column(frame, columns)
+    parts, tints = [], {}
     for column in columns:
         rows = data[data["column"] == column.name]
-        shades = _Shades.of(column, rows)
-        shade = shades(rows["value"]).clip(-1 if column.kind == "signed" else 0, 1)
-        shade = shade.where(~_wrong_side(column, rows), 0.0)
+        own = tint(column, frame[column.name], _controls(frame, column))
         if (muted := f"{column.name}{MUTED}") in frame:
-            shade = shade.where(~frame[muted].to_numpy(dtype=bool), 0.0)
-        ink = (shade.abs() <= DARK).astype(int)
+            own = replace(own, shades=np.where(frame[muted], 0.0, own.shades))
+        tints[column.name] = own
+        ink = (np.abs(np.nan_to_num(own.shades)) <= DARK).astype(int)
         cells = [_cell_text(value) for value in rows["value"]]
-        parts.append(rows.assign(shade=shade, ink=ink, label=column.title, text=cells))
-        ends[column.name] = [round(shades.start, 4), round(shades.end, 4)]
-    return pd.concat(parts, ignore_index=True), ends
+        parts.append(rows.assign(shade=own.shades, ink=ink, label=column.title, text=cells))
+    return pd.concat(parts, ignore_index=True), tints
 
 
-def _wrong_side(column: Column, rows: pd.DataFrame) -> pd.Series[bool]:
-    """Cells at or on the wrong side of their own control: they have the colour of the ground."""
-    if column.kind == "above":
-        return rows["value"] <= rows["uniform"]
-    if column.kind == "below":
-        return rows["value"] >= rows["uniform"]
-    return pd.Series(False, index=rows.index)
+def _controls(frame: pd.DataFrame, column: Column) -> pd.Series[float]:
+    """The control of each row; missing where a table of an earlier version has none."""
+    if column.control in frame:
+        return frame[column.control]
+    return pd.Series(float("nan"), index=frame.index)
 
 
 def _cell_text(value: float) -> str:
@@ -192,28 +152,37 @@ def _cell_text(value: float) -> str:
     return number(value, 2 if abs(value) < 0.995 else 1 if abs(value) < 9.95 else 0)
 
 
-def _tint(kinds: set[str], ends: dict[str, Any], control: str, **legend: Any) -> alt.Color:
-    """The colour of a cell, with a legend in the numbers of the column that is shown."""
-    signed = "signed" in kinds
-    at = f"({json.dumps(ends)})[shown]"
-    label = f"format({at}[0] + datum.value * ({at}[1] - {at}[0]), '.3~r')"
-    title = f"no tint: {control}" if kinds & {"above", "below"} and control else "no control"
-    if signed:
-        title = "no tint: zero"
+def tint_colour(tints: Mapping[str, Tint], **legend: Any) -> alt.Color:
+    """The colour of a shade, with a legend in numbers that says what the tint starts at.
+
+    Several columns are chosen by the parameter `shown`; their picture has `tint_title`, since the
+    title of a legend cannot change.
+    """
+    first, alone = next(iter(tints.values())), len(tints) == 1
+    ticks = {name: one.ticks for name, one in tints.items()}
+    at = "datum.value + 1" if first.signed else "2 * datum.value"
+    which = f"[{json.dumps(next(iter(tints)))}]" if alone else "[shown]"
     return alt.Color(
         "shade:Q",
-        title=title,
+        title=first.says.split("; ") if alone else None,
         scale=alt.Scale(
-            domain=[-1, 1] if signed else [0, 1],
-            range="diverging" if signed else "heatmap",
+            domain=[first.places[0], 1],
+            range="diverging" if first.signed else "heatmap",
             interpolate="rgb",
         ),
         legend=alt.Legend(
-            values=[-1, 0, 1] if signed else [0, 0.5, 1],
-            labelExpr=label,
-            **{"gradientLength": 110, **legend},
+            values=first.places,
+            labelExpr=f"({json.dumps(ticks)}){which}[{at}]",
+            **{"gradientLength": 110, "titleLimit": 400, **legend},
         ),
     )
+
+
+def tint_title(tints: Mapping[str, Tint]) -> alt.Title:
+    """What the tint of the column that is shown starts at, as the title of a picture."""
+    says = {name: one.says for name, one in tints.items()}
+    text = alt.ExprRef(f"({json.dumps(says)})[shown]")
+    return alt.Title(text=text, fontSize=11, fontWeight=400)
 
 
 def head_grid(
@@ -223,22 +192,24 @@ def head_grid(
 
     Colours start at the control, so that a head at or on the wrong side of it has no tint.
     """
-    columns = declared((), choices(frame)) if columns is None else list(columns)
+    columns = undeclared(choices(frame)) if columns is None else list(columns)
     names = [column.name for column in columns]
-    control = control_name(frame, names)
-    data, ends = _shaded(frame, columns)
+    control = next((control_name(one) for one in columns if one.control in frame), "")
+    data, tints = _shaded(frame, columns)
     layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
     cell = max(8, min(30, 620 // max(heads, 1)))
     tooltip = [
         alt.Tooltip("name:N", title="head"),
         alt.Tooltip("label:N", title="measure"),
         alt.Tooltip("value:Q", format=".3f", title="value"),
-        *([alt.Tooltip("uniform:Q", format=".3f", title=control)] if control else []),
+        *([alt.Tooltip("control:Q", format=".3f", title=control)] if control else []),
     ]
     base = alt.Chart(data).transform_filter("datum.column == shown")
-    tint = _tint({column.kind for column in columns}, ends, control)
-    grid = _cells(base, tint, tooltip, 9.5 if cell >= TEXT_CELL else None)
+    colour = tint_colour(tints)
+    grid = _cells(base, colour, tooltip, 9.5 if cell >= TEXT_CELL else None)
     grid = grid.properties(width=cell * heads, height=cell * layers)
+    if len(tints) > 1:
+        grid = grid.properties(title=tint_title(tints))
     strip = _by_layer(base, tooltip, control, cell, layers)
     labels = [column.title for column in columns]
     menu = alt.binding_select(options=names, labels=labels, name="coloured by ")
@@ -250,15 +221,14 @@ def sized_grid(
     frame: pd.DataFrame, column: Column, width: float
 ) -> alt.LayerChart | alt.FacetChart:
     """The grid of heads of one column, as wide as given, in letters of 12 pixels."""
-    data, ends = _shaded(frame, [column])
+    data, tints = _shaded(frame, [column])
     layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
     cell = (width - 7.0 * len(f"L{layers - 1}") - 14) / heads
     longest = int(data["text"].str.len().max())
-    control = control_name(frame, [column.name])
     below: dict[str, Any] = {"orient": "bottom", "direction": "horizontal"}
-    tint = _tint({column.kind}, ends, control, gradientLength=width / 2, **below)
+    colour = tint_colour(tints, gradientLength=width / 2, **below)
     base = alt.Chart(data).transform_filter("datum.column == shown")
-    grid = _cells(base, tint, [], 12 if cell >= max(14, 7.0 * longest + 2) else None)
+    grid = _cells(base, colour, [], 12 if cell >= max(14, 7.0 * longest + 2) else None)
     return grid.properties(
         width=width,
         height=min(cell, TALLEST) * layers,
@@ -267,14 +237,8 @@ def sized_grid(
     ).add_params(alt.param(name="shown", value=column.name))
 
 
-def control_name(frame: pd.DataFrame, names: Sequence[str]) -> str:
-    """What the control of some columns is called; empty if none has one."""
-    known = (CONTROLS[end] for end in CONTROLS if any(f"{name}{end}" in frame for name in names))
-    return next(known, "")
-
-
 def _cells(
-    base: alt.Chart, tint: alt.Color, tooltip: list[alt.Tooltip], letters: float | None
+    base: alt.Chart, colour: alt.Color, tooltip: list[alt.Tooltip], letters: float | None
 ) -> alt.LayerChart | alt.FacetChart:
     """Layers down and heads across, each cell tinted, with its number in letters of this size."""
     cells = base.encode(
@@ -282,10 +246,10 @@ def _cells(
         y=alt.Y("layer:O", axis=heads_axis("L", "left"), title=None),
         tooltip=tooltip,
     )
-    marks = [cells.mark_rect(stroke="#c5cad1", strokeWidth=0.4).encode(color=tint)]
+    marks = [cells.mark_rect(stroke="#c5cad1", strokeWidth=0.4).encode(color=colour)]
     if letters is not None:
         # the same legend and title: those of layers that share a scale are merged
-        ink = alt.Color("ink:Q", **{name: tint[name] for name in ("scale", "legend", "title")})
+        ink = alt.Color("ink:Q", **{name: colour[name] for name in ("scale", "legend", "title")})
         marks.append(cells.mark_text(fontSize=letters).encode(text="text:N", color=ink))
     return alt.layer(*marks)
 
@@ -322,7 +286,7 @@ def _by_layer(
         x=x, y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=True)), tooltip=tooltip
     )
     ticks = base.mark_tick(color=GREY, thickness=2, size=max(10, cell - 6))
-    marks = [ticks.encode(x=x, y=alt.Y("uniform:Q"), tooltip=tooltip), dots]
+    marks = [ticks.encode(x=x, y=alt.Y("control:Q", title=None), tooltip=tooltip), dots]
     grey = f"; grey: {control}" if control else ""
     return alt.layer(*marks[0 if control else 1 :]).properties(
         width=max(200, min(360, 34 * layers)),
@@ -340,8 +304,9 @@ def head_tiles(
     """The attention of every head as a small picture, layers down and heads across.
 
     `heads` (layer, head) names the `tiles` [head of a layer, query, key]. Darkest is a head's own
-    largest cell. `uniform` [layer, query, key] adds a last column. With `importance`, one number
-    for each head, weights are multiplied by it, and one scale serves all.
+    largest cell. `uniform` [layer, query, key] adds a last column, on the scale of the darkest head
+    of its layer. With `importance`, one number for each head, weights are multiplied by it, and one
+    scale serves all.
     """
     scales = np.ones(len(tiles))
     if importance is not None:
@@ -357,7 +322,8 @@ def head_tiles(
         scale=scales.round(3),
     )
     if uniform is not None:
-        rows = pd.concat([rows, _uniform_tiles(uniform, shared)], ignore_index=True)
+        darkest = rows.groupby("layer")["top"].max().reindex(range(len(uniform))).to_numpy()
+        rows = pd.concat([rows, _uniform_tiles(uniform, darkest)], ignore_index=True)
     columns = list(dict.fromkeys(rows["column"]))
     cell = max(28, min(76, 1000 // len(columns)))
     tooltip = [alt.Tooltip("name:N", title="head"), alt.Tooltip("top:Q", title="largest cell")]
@@ -391,7 +357,8 @@ def _pictures(
     ]
 
 
-def _uniform_tiles(tiles: npt.NDArray[Any], shared: float | None) -> pd.DataFrame:
+def _uniform_tiles(tiles: npt.NDArray[Any], darkest: npt.NDArray[Any]) -> pd.DataFrame:
+    """Uniform attention, never darker than on the scale of its layer's heads."""
     tops = _largest(tiles)
     return pd.DataFrame(
         {
@@ -399,7 +366,7 @@ def _uniform_tiles(tiles: npt.NDArray[Any], shared: float | None) -> pd.DataFram
             "head": -1,
             "column": "uniform",
             "name": [f"L{layer}, uniform attention" for layer in range(len(tiles))],
-            "picture": _pictures(tiles, tops, shared),
+            "picture": _pictures(tiles, np.fmax(tops, darkest)),
             "top": tops.round(4),
             "scale": 1.0,
         }

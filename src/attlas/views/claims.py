@@ -27,7 +27,7 @@ from attlas.support.json import to_json
 from attlas.views.numbers import decimal, estimate, finding, head_name, head_of
 from attlas.views.tables import Column
 
-MOST = 3  # findings of a section
+MOST_FINDINGS = 3  # of a section
 SIDES = {"above": "Above", "below": "Below", "either": "Different from"}
 
 
@@ -39,8 +39,9 @@ class Claim:
     of its distance from the control. `texts` are independent, `n` are cases. Of the claims of one
     `group`, the best becomes a finding; `members` is what they are about. `bounds` are the smallest
     and the largest value there can be; the best is the largest, or the smallest of a claim that
-    goes below. `head` is the layer and the head that it is about, `label` what a table of that
-    head calls the value.
+    goes below. `choices` is among how many values it was chosen on the texts that it is scored on.
+    `head` is the layer and the head that it is about, `label` what a table of that head calls the
+    value.
     """
 
     words: str
@@ -62,6 +63,7 @@ class Claim:
     bounds: tuple[float, float] = (0.0, 1.0)
     head: tuple[int, int] | None = None
     label: str = ""
+    choices: int = 1
 
     @classmethod
     def of_row(
@@ -118,7 +120,9 @@ class Claim:
         """What is judged."""
         best = self.bounds[0] if self.direction == "below" else self.bounds[1]
         ends = self.difference_low, self.difference_high
-        return Comparison(self.value, self.control, *ends, self.texts, self.direction, best)
+        return Comparison(
+            self.value, self.control, *ends, self.texts, self.direction, best, self.choices
+        )
 
 
 def head_claims(
@@ -245,7 +249,7 @@ class Finding:
 
 def judged_claims(claims: Sequence[Claim], smallest_effect: float) -> list[Finding]:
     """All claims of a section that have an interval, judged together, in their order."""
-    known = [claim for claim in claims if claim.comparison.known]
+    known = [claim for claim in claims if claim.comparison.has_interval]
     judged = judge([claim.comparison for claim in known], smallest_effect)
     groups = [claim.group or claim.words for claim in known]
     members = Counter(groups)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from attlas.stats.verdicts import ENOUGH
-from attlas.views.claims import MOST, Finding, best_findings, section_verdict
+from attlas.stats.verdicts import ENOUGH, Verdict
+from attlas.views.claims import MOST_FINDINGS, Finding, best_findings, section_verdict
 from attlas.views.section import Fact, Section, Tables, shown
 
 
@@ -29,7 +29,7 @@ def findings(study: Tables, sections: Mapping[str, Section]) -> list[Finding]:
 
 def beyond_chance(found: Sequence[Finding]) -> list[Finding]:
     """The findings of a section that a report lists."""
-    return [one for one in found if one.verdict != "nothing beyond chance"][:MOST]
+    return [one for one in found if one.verdict != "nothing beyond chance"][:MOST_FINDINGS]
 
 
 def opening(found: Iterable[Finding], most: int = 5) -> list[Finding]:
@@ -40,16 +40,31 @@ def opening(found: Iterable[Finding], most: int = 5) -> list[Finding]:
     return list(by_section.values())[:most]
 
 
-def nothing_found(study: Tables, sections: Mapping[str, Section]) -> list[tuple[str, Finding]]:
-    """The titles of the sections whose comparisons all come to nothing, each with the closest."""
-    every = [
-        (one.title, section_findings(study, name, one)) for name, one in shown(study, sections)
-    ]
-    return [
-        (title, found[0])
-        for title, found in every
-        if section_verdict(found) == "nothing beyond chance"
-    ]
+def verdict_of(study: Tables, section: Section, found: Sequence[Finding]) -> Verdict | None:
+    """The verdict of a section: that of its best finding, or that all it shows is at chance."""
+    verdict = section_verdict(found)
+    at_chance = verdict is None and section.at_chance(study)
+    return "nothing beyond chance" if at_chance else verdict
+
+
+def without_effect(study: Tables, sections: Mapping[str, Section]) -> list[str]:
+    """Warnings that name sections without an effect, and those with effects too small to tint."""
+    nothing, small = [], []
+    for name, section in shown(study, sections):
+        found = section_findings(study, name, section)
+        if verdict_of(study, section, found) == "nothing beyond chance":
+            nothing.append(section.title)
+        elif found and all(_is_small(one, section) for one in found):
+            small.append(f"{section.title} (below {section.smallest_effect:g})")
+    lines = {
+        "Nothing beyond the control": nothing,
+        "Effects too small to tint or to matter": small,
+    }
+    return [f"{why}: {', '.join(names)}." for why, names in lines.items() if names]
+
+
+def _is_small(one: Finding, section: Section) -> bool:
+    return abs(one.judged.comparison.difference) < section.smallest_effect
 
 
 def warnings(study: Tables, sections: Mapping[str, Section]) -> list[str]:
@@ -57,7 +72,8 @@ def warnings(study: Tables, sections: Mapping[str, Section]) -> list[str]:
     able = [section for _, section in shown(study, sections)]
     used = {one.title: one.texts_used(study) for one in able}
     every = [line for one in able for line in one.warnings(study)]
-    return list(dict.fromkeys([*few_texts({"All heads": _analysed(study), **used}), *every]))
+    few = few_texts({"All heads": _analysed(study), **used})
+    return list(dict.fromkeys([*few, *every, *without_effect(study, sections)]))
 
 
 def _analysed(study: Tables) -> Mapping[str, float]:
@@ -130,28 +146,6 @@ def at_majority(model: str, right: int, texts: int, majority: int, so: str) -> s
     """
     counts = f"right on {right:,} of {texts:,} texts (majority class: {majority:,})"
     return f"{model} is {counts}: {so}."
-
-
-def probe_texts(manifest: Mapping[str, Any]) -> dict[str, float]:
-    """How many texts a probe had for each purpose."""
-    texts = (manifest.get("probe") or {}).get("texts", {})
-    purposes = {"train": "choose on", "test": "score on"}
-    return {what: texts[part] for part, what in purposes.items() if part in texts}
-
-
-def probe_warnings(manifest: Mapping[str, Any]) -> list[str]:
-    """A warning if texts of a probe are on both sides."""
-    probe = manifest.get("probe")
-    return overlap(probe["texts"]["in_both"], probe["kind"].capitalize()) if probe else []
-
-
-def probe_notes(manifest: Mapping[str, Any]) -> list[str]:
-    """What a probe could not use."""
-    probe = manifest.get("probe")
-    lost = (
-        [f"{count:,} {reason}" for reason, count in probe["lost"].items() if count] if probe else []
-    )
-    return [f"Not scored: {', '.join(lost)}."] if lost else []
 
 
 def facts(study: Tables, sections: Mapping[str, Section]) -> list[Fact]:

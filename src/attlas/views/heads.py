@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 import pandas as pd
 
 from attlas.support.errors import StudyError
-from attlas.views.charts import choices, control_name, control_values, sized_grid, titled_choices
+from attlas.views.charts import choices, sized_grid, titled_choices
 from attlas.views.findings import about_source, origin
 from attlas.views.numbers import decimal, number
 from attlas.views.paper import Drawn, PaperFigure
 from attlas.views.section import Section, Tables
-from attlas.views.tables import Column, TextTable, declared
+from attlas.views.shades import control_name
+from attlas.views.tables import Column, TextTable, declared, undeclared
 
 TINTS = {
     "above": "Tints start at {control}: a head at or below it has none.",
@@ -21,7 +22,6 @@ TINTS = {
     "signed": "A head at zero has no tint.",
     "plain": "Tints span the whole range of values.",
 }
-CONTROL_NAMES = {"uniform": "uniform attention"}
 
 
 def heads_figure(
@@ -43,8 +43,7 @@ def heads_figure(
         chart = sized_grid(frame, column, width)
         return titled_choices(chart, f"{title}: {column.title}", about)[""]
 
-    control = control_name(frame, [found])
-    words = CONTROL_NAMES.get(control, control)
+    words = control_name(column) if column.control in frame else ""
     kind = column.kind if words or column.kind == "signed" else "plain"
     analysed = source["counts"].get("analysed")
     cases = "" if analysed is None else f" (n = {analysed:,} texts)"
@@ -62,9 +61,10 @@ def _drawable(study: Tables, columns: Mapping[str, tuple[str, str]]) -> list[str
     return [name for name, (table, column) in columns.items() if column in known[table]]
 
 
-def drawable(frame: pd.DataFrame, columns: Iterable[Column] = ()) -> list[Column]:
+def drawable(frame: pd.DataFrame, columns: Sequence[Column] = ()) -> list[Column]:
     """The columns of a table of heads that have numbers and are no controls."""
-    return declared(columns, choices(frame.select_dtypes("number")))
+    names = choices(frame.select_dtypes("number"))
+    return declared(columns, names) if columns else undeclared(names)
 
 
 def _resolved(name: str, names: list[str]) -> str:
@@ -96,7 +96,7 @@ def _declaration(sections: Mapping[str, Section], table: str, column: str) -> tu
     for section in sections.values():
         if table in section.columns:
             return section.title, declared(section.columns[table], [column])[0]
-    return table.removesuffix("_heads").replace("_", " "), declared((), [column])[0]
+    return table.removesuffix("_heads").replace("_", " "), undeclared([column])[0]
 
 
 def grid_table(frame: pd.DataFrame, column: Column) -> TextTable:
@@ -107,8 +107,7 @@ def grid_table(frame: pd.DataFrame, column: Column) -> TextTable:
         for layer, values in zip(grid.index, grid.to_numpy(), strict=True)
     )
     note = ""
-    if name := control_name(frame, [column.name]):
-        mean = float(control_values(frame, column.name).mean())
-        words = CONTROL_NAMES.get(name, name)
+    if column.control in frame:
+        mean, words = float(frame[column.control].mean()), control_name(column)
         note = f"{words[:1].upper()}{words[1:]}: {decimal(mean)} (mean of all heads)."
     return TextTable(("", *(f"H{head}" for head in grid.columns)), rows, note=note)

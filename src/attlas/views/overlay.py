@@ -17,8 +17,10 @@ import pandas as pd
 
 from attlas.core.alignment import align, word_sums
 from attlas.language.words import word_spans
+from attlas.views.shades import excess
 
 LEVELS = 10
+FAINTEST = 2.0**-60  # of a ratio, so that it has a logarithm
 CUT = 1_000  # characters shown of what was not read
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 Floats = npt.NDArray[np.floating[Any]]
@@ -65,7 +67,7 @@ def levels_above_uniform(
 def _doublings(values: Floats, uniform: Floats) -> Floats:
     """How many times each value doubles its uniform attention; 0 at or below it."""
     ratio = np.divide(values, uniform, out=np.ones(np.shape(values)), where=uniform > 0)
-    return np.log2(np.maximum(ratio, 1.0))
+    return excess("above", np.log2(np.maximum(ratio, FAINTEST)), np.zeros(ratio.shape))
 
 
 def _darkest(sizes: Floats, special: npt.NDArray[np.bool_]) -> Floats:

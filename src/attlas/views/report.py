@@ -18,7 +18,7 @@ from attlas.support.fingerprint import versions
 from attlas.support.options import checked
 from attlas.support.outputs import CHARTS, FORMAT, MARKDOWN, PICTURES, TABLES, check_output
 from attlas.views import charts
-from attlas.views.claims import Finding, section_verdict
+from attlas.views.claims import Finding
 from attlas.views.dots import dot_svg
 from attlas.views.findings import (
     about_source,
@@ -30,6 +30,7 @@ from attlas.views.findings import (
     origins,
     section_findings,
     source,
+    verdict_of,
     warnings,
 )
 from attlas.views.heads import drawable, grid_table
@@ -118,17 +119,19 @@ def opening_grid(
 def _section_words(study: Tables, name: str, section: Section) -> dict[str, Any]:
     """The words of a section: title, verdict, findings and notes."""
     found = section_findings(study, name, section)
-    verdict = section_verdict(found)
+    verdict = verdict_of(study, section, found)
+    nothing = verdict == "nothing beyond chance"
     return {
         "name": name,
         "title": section.title,
         "question": section.question,
         "about": section.about,
         "verdict": verdict,
-        "folded": verdict == "nothing beyond chance",
+        "folded": nothing,
         "comparisons": found[0].judged.comparisons if found else 0,
         "findings": beyond_chance(found),
-        "nothing": found[0] if verdict == "nothing beyond chance" else None,
+        "nothing": found[0] if nothing and found else None,
+        "at_chance": nothing and not found,
         "notes": section.notes(study),
     }
 

@@ -133,7 +133,8 @@ class Section:
     The card of a head has the claims about it, and what `head` adds for a layer and a head: rows
     without a claim, which have no verdict; `examples` are texts that show what the head does.
     `texts_used` is how many texts there were for each purpose, "score on" for instance: too few are
-    a warning. `facts` may change what the report says of the run itself. `columns` declares the
+    a warning. `at_chance` says whether all that it shows without claims is at its control, which is
+    one too. `facts` may change what the report says of the run itself. `columns` declares the
     columns of its head-level tables, by table.
     """
 
@@ -150,6 +151,7 @@ class Section:
     texts_used: Callable[[Tables], Mapping[str, float]] = lambda study: {}
     notes: Callable[[Tables], list[str]] = _nothing
     terminal: Callable[[Tables], list[TextTable]] = _nothing
+    at_chance: Callable[[Tables], bool] = lambda study: False
     facts: Callable[[Tables, list[Fact]], list[Fact]] = _as_usual
     columns: Mapping[str, Sequence[Column]] = field(default_factory=dict)
     order: int = 0  # on the page; equal ones as in the catalogue

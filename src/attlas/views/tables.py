@@ -52,8 +52,10 @@ class Column:
 
     `format` is a key of `NUMBERS`, or "words". `interval` names the columns of its ends. `words`
     are what its values are called. `kind` is how it is coloured against its `control`: from the
-    control up (above) or down (below), around zero (signed), or over its whole range (plain). A
-    name that ends in `@` stands for the columns at all thresholds.
+    control up (above) or down (below), around zero (signed), or over its whole range (plain); a
+    difference below `least` has no tint. The control is a column, or `control_row` of the same
+    table, as in {"classifier": "length_only"}. A name that ends in `@` stands for the columns at
+    all thresholds.
     """
 
     name: str
@@ -64,6 +66,9 @@ class Column:
     control: str = ""
     interval: tuple[str, str] | None = None
     words: Mapping[str, str] = field(default_factory=dict)
+    control_name: str = ""
+    control_row: Mapping[str, str] = field(default_factory=dict)
+    least: float = 0.0
 
     @property
     def title(self) -> str:
@@ -196,21 +201,30 @@ def text_table(frame: pd.DataFrame, columns: Iterable[Column], note: str = "") -
 
 
 def declared(columns: Iterable[Column], names: Iterable[str]) -> list[Column]:
-    """The declaration of each name; one that is not declared is labelled by its own words.
+    """The declaration of each name; a name without one is refused.
 
-    >>> [one.label for one in declared([Column("b0@", "components")], ["b0@0.1", "cls_row"])]
-    ['components at threshold 0.1', 'cls row']
+    >>> [one.label for one in declared([Column("b0@", "components")], ["b0@0.1"])]
+    ['components at threshold 0.1']
     """
     known = {column.name: column for column in columns}
     out = []
     for name in names:
         begin, at, threshold = name.partition("@")
+        family = known.get(begin + at) if at else None
         if name in known:
             out.append(known[name])
-        elif begin + at in known and at:
-            family = known[begin + at]
+        elif family is not None:
+            control = name + family.control.removeprefix(family.name) if family.control else ""
             label = f"{family.label} at threshold {threshold}"
-            out.append(replace(family, name=name, label=label))
+            out.append(replace(family, name=name, label=label, control=control))
         else:
-            out.append(Column(name, name.replace("_", " ")))
+            raise AttlasError(
+                f"the column {name!r} is not declared; give the section Column({name!r}, LABEL, "
+                "UNIT, kind=KIND, control=COLUMN), where KIND is above, below, signed or plain"
+            )
     return out
+
+
+def undeclared(names: Iterable[str]) -> list[Column]:
+    """Columns of a table that no section draws, labelled by their own words, without a control."""
+    return [Column(name, name.replace("_", " ")) for name in names]

@@ -11,7 +11,7 @@ from rich.text import Text as Styled
 
 from attlas.core.importance import received_by
 from attlas.views.cards import HeadCard
-from attlas.views.findings import findings, nothing_found, warnings
+from attlas.views.findings import findings, warnings
 from attlas.views.numbers import number
 from attlas.views.overlay import LEVELS, levels_above_uniform
 from attlas.views.section import Section, Tables, shown
@@ -46,8 +46,6 @@ def print_findings(study: Tables, sections: Mapping[str, Section]) -> None:
         print(f"Warning: {line}")
     for one in findings(study, sections):
         print(f"{one.verdict.capitalize()}: {one.sentence}")
-    for title, closest in nothing_found(study, sections):
-        print(f"{title}: nothing beyond the control. Closest: {closest.sentence}")
     for _, section in shown(study, sections):
         for line in section.notes(study):
             print(f"Note: {line}")

@@ -82,7 +82,7 @@ def _terms(data: pd.DataFrame, title: str, colour: alt.Color, wide: int) -> Any:
     axis = alt.Axis(tickCount=3, format="d", grid=False, labelOverlap="greedy", labelSeparation=2)
     lines = alt.Chart().mark_line(strokeWidth=1.8, point=data["epoch"].nunique() < 8)
     lines = lines.encode(
-        x=alt.X("epoch:Q", axis=axis, scale=alt.Scale(nice=False)),
+        x=alt.X("epoch:Q", title="epoch", axis=axis, scale=alt.Scale(nice=False)),
         y=alt.Y("mean:Q", title=f"change of {title}", axis=alt.Axis(format=".6~g", tickCount=5)),
         color=colour,
         tooltip=[
@@ -145,7 +145,12 @@ def _along(
     across = alt.Scale(nice=False, domain=[0, int(epochs.max())])
     axis = alt.Axis(format=".6~g", tickCount=5)
     lines = known.mark_line(strokeWidth=1.8, point=epochs.nunique() < 8).encode(
-        x=alt.X("epoch:Q", axis=alt.Axis(tickCount=5, format="d", grid=False), scale=across),
+        x=alt.X(
+            "epoch:Q",
+            title="epoch",
+            axis=alt.Axis(tickCount=5, format="d", grid=False),
+            scale=across,
+        ),
         y=alt.Y(f"{what}:Q", title=None, axis=axis, scale=alt.Scale(zero=False)),
         color=colour,
         tooltip=[
@@ -205,6 +210,7 @@ def kinds(frame: pd.DataFrame) -> alt.HConcatChart:
         base = base.encode(
             x=alt.X(
                 "epoch:Q",
+                title="epoch",
                 axis=alt.Axis(tickCount=6, format="d", grid=False),
                 scale=alt.Scale(nice=False),
             ),

@@ -11,6 +11,7 @@ from attlas.explain.kinds import ANY
 from attlas.explain.section.findings import (
     agreement_claims,
     explained_facts,
+    explained_texts,
     explanation_notes,
     explanation_warnings,
     faithfulness_claims,
@@ -169,6 +170,7 @@ SECTIONS = {
     "explanations": TEXT["explanations"].section(
         needs=("explanations", "attributions", "texts"),
         figures=_explanations,
+        texts_used=explained_texts,
         warnings=explanation_warnings,
         notes=explanation_notes,
         facts=explained_facts,

@@ -51,6 +51,11 @@ def explanation_notes(study: Tables) -> list[str]:
     ]
 
 
+def explained_texts(study: Tables) -> dict[str, float]:
+    """How many texts were explained."""
+    return {"explain": study.table("explanations", ["text"])["text"].nunique()}
+
+
 def explanation_warnings(study: Tables) -> list[str]:
     """A warning if the model that is explained is no better than the majority class."""
     table = study.table("explanations", ["text", "label", "predicted"]).drop_duplicates("text")

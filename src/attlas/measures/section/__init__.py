@@ -16,7 +16,9 @@ from attlas.measures.section.columns import (
     IMPORTANCE,
     NAMED,
     NAMED_WORDS,
+    NATS,
     POSITION_BIAS,
+    SHARE,
     SURFACE,
 )
 from attlas.measures.section.findings import (
@@ -29,6 +31,7 @@ from attlas.measures.section.findings import (
     position_bias_notes,
     position_bias_warnings,
     position_period,
+    positions_at_chance,
     special_gradient_notes,
     stronger_control,
     surface_claims,
@@ -38,6 +41,7 @@ from attlas.measures.section.findings import (
     target_notes,
     target_texts,
     target_warnings,
+    topk_at_chance,
     topk_notes,
 )
 from attlas.measures.section.heads import (
@@ -242,7 +246,7 @@ SECTIONS = {
         "surface",
         _surface,
         claims=surface_claims,
-        smallest_effect=0.02,
+        smallest_effect=SHARE,
         notes=surface_notes,
         warnings=surface_warnings,
         columns={"surface": SURFACE},
@@ -251,15 +255,19 @@ SECTIONS = {
         "entropy",
         _entropy,
         claims=entropy_claims,
-        smallest_effect=0.1,
+        smallest_effect=NATS,
         notes=entropy_notes,
         warnings=entropy_warnings,
         columns={"entropy": ENTROPY},
     ),
-    "positions": _section("positions", _positions, head=position_rows),
+    "positions": _section(
+        "positions", _positions, head=position_rows, at_chance=positions_at_chance
+    ),
     "totals": _section("totals", _totals, needs=("totals", "texts")),
     "heatmap": _section("heatmap", _heatmap, needs=("heatmap", "heatmap_uniform")),
-    "topk": _section("topk", _topk, notes=topk_notes, needs=("topk_types",)),
+    "topk": _section(
+        "topk", _topk, notes=topk_notes, at_chance=topk_at_chance, needs=("topk_types",)
+    ),
     "targets": _section(
         "targets",
         _targets,

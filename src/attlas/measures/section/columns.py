@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from attlas.views.tables import Column
 
 TARGETS = {
@@ -17,12 +19,14 @@ TARGETS = {
     "other": "other tokens",
     "all": "all tokens",
 }
+SHARE, NATS = 0.02, 0.1  # the smallest effects of interest: of attention, of entropy
 SURFACE = tuple(
-    Column(name, label, kind="above", control=f"{name}_uniform") for name, label in TARGETS.items()
+    Column(name, label, kind="above", control=f"{name}_uniform", least=SHARE)
+    for name, label in TARGETS.items()
 )
-ENTROPY = (
-    Column("entropy", "entropy", "nats", kind="below", control="entropy_uniform"),
-    Column("cls_entropy", "entropy of [CLS]", "nats", kind="below", control="cls_entropy_uniform"),
+ENTROPY = tuple(
+    Column(name, label, "nats", kind="below", control=f"{name}_uniform", least=NATS)
+    for name, label in {"entropy": "entropy", "cls_entropy": "entropy of [CLS]"}.items()
 )
 NAMED = (Column("target", "a target word", kind="above", control="target_stronger"),)
 NAMED_WORDS = (
@@ -31,8 +35,15 @@ NAMED_WORDS = (
     Column("matched", "words of similar frequency", format="count"),
 )
 POSITION_BIAS = (
-    Column("at_multiples", "at multiples of the period"),
-    Column("elsewhere", "at other positions"),
+    Column(
+        "at_multiples",
+        "at multiples of the period",
+        "times uniform attention",
+        kind="above",
+        control="elsewhere",
+        control_name="other positions",
+    ),
+    Column("elsewhere", "at other positions", "times uniform attention"),
 )
 IMPORTANCE = (
     Column("importance", "importance, from 0 to 1"),
@@ -43,5 +54,33 @@ IMPORTANCE = (
     Column("ablation", "growth of the loss without the head"),
 )
 GRADIENT = tuple(
-    Column(name, f"gradient for {label}", control=f"{name}_all") for name, label in TARGETS.items()
+    Column(name, f"gradient for {label}", kind="above", control=f"{name}_all")
+    for name, label in TARGETS.items()
 )
+DIVERGENCE = Column(
+    "mean",
+    "divergence",
+    "nats",
+    kind="below",
+    control="uniform",
+    control_name="uniform attention",
+)
+ROWS = Column("share", "share of queries")
+FAR = {"before": "further left", "after": "further right"}
+
+
+def offset_columns(names: Iterable[str]) -> list[Column]:
+    """Attention at an offset, and beyond the farthest on either side.
+
+    >>> [one.label for one in offset_columns(["before", "offset_-8", "offset_-8_uniform"])]
+    ['further left', '-8']
+    """
+    labels = {
+        name: FAR.get(name, name.removeprefix("offset_"))
+        for name in names
+        if name in FAR or (name.startswith("offset_") and not name.endswith("_uniform"))
+    }
+    return [
+        Column(name, label, kind="above", control=f"{name}_uniform", least=SHARE)
+        for name, label in labels.items()
+    ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from attlas.measures.section.columns import ENTROPY, SURFACE
+from attlas.measures.section.columns import ENTROPY, SHARE, SURFACE, offset_columns
 from attlas.stats.correlations import spearman
 from attlas.views.claims import Claim, head_claims, whole
 from attlas.views.findings import analysed
@@ -29,6 +29,7 @@ TARGETS = {
 
 ENTROPIES = {"entropy": "entropy", "cls_entropy": "entropy in the row of [CLS]"}
 RELIABLE = 0.5  # split-half reliability: below, another half of the texts ranks heads otherwise
+NEAR_CHANCE = 0.05  # of the lists that chance gives
 REPEATS = 1.5  # times as much attention at multiples of the period as elsewhere: a warning
 
 
@@ -189,6 +190,22 @@ def topk_notes(study: Tables) -> list[str]:
         f"({lists(attended)}), on the most lists of most attending tokens "
         f"“{attending['string']}” ({lists(attending)})."
     ]
+
+
+def topk_at_chance(study: Tables) -> bool:
+    """Whether every token that is shown is on as many lists as chance gives, but for 5%."""
+    types = study.table("topk_types")
+    shown = types[(types["layers"] == "all") & (types["rank"] < 10)].dropna(subset=["chance"])
+    apart = (shown["count"] - shown["chance"]).abs()
+    return len(shown) > 0 and bool((apart <= NEAR_CHANCE * shown["chance"]).all())
+
+
+def positions_at_chance(study: Tables) -> bool:
+    """Whether no head exceeds uniform attention at any offset by enough to be tinted."""
+    table = study.table("positions")
+    pairs = [(table[one.name], table[one.control]) for one in offset_columns(map(str, table))]
+    known = [(value - control).dropna() for value, control in pairs]
+    return any(map(len, known)) and all((one < SHARE).all() for one in known)
 
 
 def position_period(study: Tables) -> int | None:

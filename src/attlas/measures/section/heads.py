@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from attlas.measures.section.columns import GRADIENT, IMPORTANCE, TARGETS
-from attlas.measures.section.profiles import FAR, offset_labels
+from attlas.measures.section.columns import (
+    FAR,
+    GRADIENT,
+    IMPORTANCE,
+    TARGETS,
+    offset_columns,
+)
 from attlas.views.findings import analysed
 from attlas.views.head_rows import HeadExample, HeadRow, column_rows, is_known, row_of_head
 from attlas.views.numbers import head_name, head_names, number
@@ -20,18 +25,18 @@ def position_rows(study: Tables, layer: int, head: int) -> list[HeadRow]:
     row = row_of_head(frame, layer, head)
     if row is None:
         return []
+    labels = {one.name: one.label for one in offset_columns(map(str, frame.columns))}
     above = {
         name: row[name] - row[f"{name}_uniform"]
-        for name in offset_labels(frame)
+        for name in labels
         if is_known(row[name]) and is_known(row[f"{name}_uniform"])
     }
     if not above:
         return []
     best = max(above, key=lambda name: above[name])
-    where = offset_labels(frame)[best]
     return [
         HeadRow(
-            label=f"{'attention' if best in FAR else 'attention at offset'} {where}",
+            label=f"{'attention' if best in FAR else 'attention at offset'} {labels[best]}",
             value=float(row[best]),
             control=float(row[f"{best}_uniform"]),
             control_name="uniform attention",

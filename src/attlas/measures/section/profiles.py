@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.measures.section.columns import TARGETS
+from attlas.measures.section.columns import DIVERGENCE, ROWS, SHARE, TARGETS, offset_columns
 from attlas.views import charts
 from attlas.views.numbers import head_names, number, some
+from attlas.views.shades import Tint, tint
+from attlas.views.tables import Column
 
 NAMES = {**TARGETS, "entropy": "all tokens", "cls_entropy": "from [CLS]"}
 SURFACE = (
@@ -21,7 +24,6 @@ SURFACE = (
     ("self", "previous", "next"),
 )
 FEW = 3  # heads that do the same and are named on the map
-FAR = {"before": "further left", "after": "further right"}
 UNKNOWN = ("other", "unknown")
 
 
@@ -71,7 +73,12 @@ def _layer_panel(
         x=x,
         y=alt.Y("value:Q", title=title),
         color=colour,
-        tooltip=["layer", "head", alt.Tooltip("what:N", title="measure"), *numbers],
+        tooltip=[
+            alt.Tooltip("layer:O", title="layer"),
+            alt.Tooltip("head:O", title="head"),
+            alt.Tooltip("what:N", title="measure"),
+            *numbers,
+        ],
     )
     base = alt.Chart(mean).encode(x=x, color=colour)
     lines = base.mark_line(strokeWidth=2.2).encode(y=alt.Y("value:Q", title=title))
@@ -96,23 +103,20 @@ def gradient_by_layer(frame: pd.DataFrame) -> alt.HConcatChart:
     return by_layer(frame, (columns,), "mean |d loss / d weight|", "_all")
 
 
-def offset_labels(frame: pd.DataFrame) -> dict[str, str]:
-    """The columns of a table `positions` with the mass at an offset, and what they are called."""
-    return {
-        str(name): FAR.get(str(name), str(name).removeprefix("offset_"))
-        for name in frame.columns
-        if name in FAR or (str(name).startswith("offset_") and not str(name).endswith("_uniform"))
-    }
-
-
 def offset_profiles(frame: pd.DataFrame, columns: int = 3) -> alt.ConcatChart:
-    """For each layer a strip of heads by offset: the share of a row's attention at each one."""
-    labels = offset_labels(frame)
-    offsets = list(labels)
-    data = charts.by_column(frame, offsets).assign(offset=lambda rows: rows["column"].map(labels))
+    """For each layer a strip of heads by offset: the share of attention at each one.
+
+    A cell at or below uniform attention at its own offset has no tint.
+    """
+    offsets = offset_columns(map(str, frame.columns))
+    data = charts.by_column(frame, offsets)
+    names = {one.name: one.label for one in offsets}
+    every = Column("share", "share of attention", kind="above", control="uniform", least=SHARE)
+    own = tint(every, data["value"], data["control"])
+    data = data.assign(offset=data["column"].map(names), shade=own.shades)
     layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
     strips = [
-        _strip(data[data["layer"] == layer], list(labels.values()), float(data["value"].max()))
+        _strip(data[data["layer"] == layer], list(names.values()), own)
         .properties(width=13 * len(offsets), height=(15 if heads <= 16 else 8) * heads)
         .properties(title=f"layer {layer}")
         for layer in range(layers)
@@ -120,21 +124,20 @@ def offset_profiles(frame: pd.DataFrame, columns: int = 3) -> alt.ConcatChart:
     return alt.concat(*strips, columns=columns, spacing=18).resolve_scale(color="shared")
 
 
-def _strip(data: pd.DataFrame, labels: list[str], top: float) -> alt.Chart:
+def _strip(data: pd.DataFrame, labels: list[str], own: Tint) -> alt.Chart:
     axis = alt.Axis(labelAngle=-90, labelOverlap=False, labelFontSize=9)
-    scale = alt.Scale(domain=[0, top], interpolate="rgb")
     return (
         alt.Chart(data)
         .mark_rect()
         .encode(
             x=alt.X("offset:O", sort=labels, title=None, axis=axis),
             y=alt.Y("head:O", title=None),
-            color=alt.Color("value:Q", title="share", scale=scale),
+            color=charts.tint_colour({"share": own}),
             tooltip=[
                 alt.Tooltip("name:N", title="head"),
-                alt.Tooltip("offset:N"),
-                alt.Tooltip("value:Q", format=".3f"),
-                alt.Tooltip("uniform:Q", format=".3f", title="uniform"),
+                alt.Tooltip("offset:N", title="offset"),
+                alt.Tooltip("value:Q", format=".3f", title="share of attention"),
+                alt.Tooltip("control:Q", format=".3f", title="uniform attention"),
             ],
         )
     )
@@ -144,10 +147,11 @@ def spread_by_layer(frame: pd.DataFrame) -> alt.Chart:
     """Share of queries by normalised entropy (1 is uniform), by layer."""
     data = frame.groupby(["layer", "from", "to"], as_index=False)["rows"].sum()
     whole = data.groupby("layer")["rows"].transform("sum").clip(lower=1)
-    data["share"] = (data["rows"] / whole).round(4)
+    shares = data["rows"] / whole
+    own = {"share": tint(ROWS, shares, [math.nan] * len(data))}
+    data = data.assign(share=shares.round(4), shade=own["share"].shades)
     axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".2f")
     title = "normalised entropy of a query"
-    scale = alt.Scale(interpolate="rgb")
     return (
         alt.Chart(data)
         .mark_rect()
@@ -155,13 +159,13 @@ def spread_by_layer(frame: pd.DataFrame) -> alt.Chart:
             x=alt.X("from:Q", bin="binned", title=title, axis=axis),
             x2="to:Q",
             y=alt.Y("layer:O", title="layer"),
-            color=alt.Color("share:Q", title="share of queries", scale=scale),
+            color=charts.tint_colour(own),
             tooltip=[
-                alt.Tooltip("layer:O"),
-                alt.Tooltip("from:Q", format=".2f"),
-                alt.Tooltip("to:Q", format=".2f"),
-                alt.Tooltip("rows:Q", format=","),
-                alt.Tooltip("share:Q", format=".3f"),
+                alt.Tooltip("layer:O", title="layer"),
+                alt.Tooltip("from:Q", format=".2f", title="normalised entropy, from"),
+                alt.Tooltip("to:Q", format=".2f", title="to"),
+                alt.Tooltip("rows:Q", format=",", title="queries"),
+                alt.Tooltip("share:Q", format=".3f", title=ROWS.label),
             ],
         )
         .properties(width=460, height=max(60, 22 * int(frame["layer"].nunique())))
@@ -285,28 +289,33 @@ def distance_matrix(distances: pd.DataFrame, coordinates: pd.DataFrame) -> alt.C
     ends = (["layer", "head"], ["other_layer", "other_head"])
     one, other = (pd.MultiIndex.from_frame(distances[columns]) for columns in ends)
 
+    uniform = coordinates.set_index(["layer", "head"])["mean_uniform"]
+    nearer = np.fmin(uniform.loc[one].to_numpy(), uniform.loc[other].to_numpy())
+    own = {"mean": tint(DIVERGENCE, distances["mean"], nearer)}
     data = pd.DataFrame(
         {
             "row": order.loc[one].to_numpy(),
             "column": order.loc[other].to_numpy(),
             "mean": distances["mean"].round(3),
+            "control": nearer.round(3),
+            "shade": own["mean"].shades,
             "one": head_names(distances),
             "other": head_names(distances, "other_layer", "other_head"),
         }
     )
     cell = max(2, min(7, 520 // max(1, len(coordinates))))
-    scale = alt.Scale(interpolate="rgb", reverse=True)
     return (
         alt.Chart(data)
         .mark_rect()
         .encode(
             x=alt.X("column:O", axis=None),
             y=alt.Y("row:O", axis=None),
-            color=alt.Color("mean:Q", title="divergence (nats)", scale=scale),
+            color=charts.tint_colour(own),
             tooltip=[
                 alt.Tooltip("one:N", title="head"),
                 alt.Tooltip("other:N", title="other head"),
-                alt.Tooltip("mean:Q", title="divergence (nats)"),
+                alt.Tooltip("mean:Q", title=DIVERGENCE.title),
+                alt.Tooltip("control:Q", title="smaller divergence from uniform attention"),
             ],
         )
         .properties(width=cell * len(coordinates), height=cell * len(coordinates))

@@ -7,8 +7,11 @@ from typing import Any
 from attlas.relations.section import charts, tables
 from attlas.relations.section.dendrogram import dendrogram
 from attlas.relations.section.findings import (
+    directions_at_chance,
+    path_at_chance,
     relation_claims,
     relation_notes,
+    relation_texts,
     relation_warnings,
 )
 from attlas.relations.section.texts import texts_of
@@ -111,6 +114,7 @@ SECTIONS = {
         figures=_relations,
         claims=relation_claims,
         smallest_effect=0.02,
+        texts_used=relation_texts,
         warnings=relation_warnings,
         notes=relation_notes,
         terminal=_lines,
@@ -119,12 +123,12 @@ SECTIONS = {
         needs=("relation_texts", "relation_triples", "relation_lines"), figures=_texts
     ),
     **{
-        name: TEXT[name].section(needs=(name,), figures=figures)
-        for name, figures in {
-            "relations_directions": _directions,
-            "relations_layers": _layers,
-            "relations_path": _path,
-            "relations_tree": _tree,
+        name: TEXT[name].section(needs=(name,), figures=figures, **more)
+        for name, (figures, more) in {
+            "relations_directions": (_directions, {"at_chance": directions_at_chance}),
+            "relations_layers": (_layers, {}),
+            "relations_path": (_path, {"at_chance": path_at_chance}),
+            "relations_tree": (_tree, {}),
         }.items()
     },
 }

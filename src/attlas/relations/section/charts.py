@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from attlas.relations.section.names import ATTENTION, BOTH, reader_names
 from attlas.views import charts
 from attlas.views.numbers import head_names
+from attlas.views.shades import short, tint
+from attlas.views.tables import Column
 
+ORDER = Column("order", "order of selection")
 PARTS = {"h": "head", "t": "tail", "r": "relation words"}
 LAYERS = {
     ATTENTION: "attention",
@@ -241,27 +247,22 @@ def merged(frame: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
 
 def entered(frame: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
     """A grid of heads by the order of selection, with the numbers of the first."""
-    data = frame.assign(
-        place=frame["entered"] + 1,
-        name=head_names(frame),
-    )
+    order = frame["entered"] + 1
+    own = {"order": tint(ORDER, -np.log2(order), [math.nan] * len(frame))}
+    ends = (short(float(one)) for one in (order.max(), np.sqrt(order.max()), 1))
+    own["order"] = replace(own["order"], ticks=(next(ends), next(ends), next(ends)))
+    data = frame.assign(place=order, name=head_names(frame), shade=own["order"].shades)
     cell = max(14, min(28, 620 // (int(frame["head"].max()) + 1)))
     base = alt.Chart(data).encode(
         x=alt.X("head:O", axis=charts.heads_axis("H"), title=None),
         y=alt.Y("layer:O", axis=charts.heads_axis("L", "left"), title=None),
         tooltip=[
             alt.Tooltip("name:N", title="head"),
-            alt.Tooltip("place:Q", title="order of selection"),
+            alt.Tooltip("place:Q", title=ORDER.label),
         ],
     )
-    grid = base.mark_rect(stroke="#c9ced6", strokeWidth=0.4).encode(
-        color=alt.Color(
-            "place:Q",
-            title="order of selection",
-            legend=alt.Legend(gradientLength=110),
-            scale=alt.Scale(reverse=True, interpolate="rgb", type="log"),
-        )
-    )
+    grid = base.mark_rect(stroke="#c9ced6", strokeWidth=0.4)
+    grid = grid.encode(color=charts.tint_colour(own))
     first = base.transform_filter("datum.place <= 16").mark_text(fontSize=10)
     numbers = first.encode(
         text="place:Q",

@@ -71,6 +71,31 @@ def _unseen(rows: pd.DataFrame) -> list[Claim]:
     return [_claim(words, rows, ATTENTION, str(best["reader"]), "f1", "f1_ahead")]
 
 
+def path_at_chance(study: Tables) -> bool:
+    """Whether any number of chosen heads is within the range of as many random ones."""
+    table = study.table("relations_path")
+    high = table["f1_random_high" if "f1_random_high" in table else "f1_random"]
+    return bool(len(table)) and bool((table["f1"] <= high).all())
+
+
+def directions_at_chance(study: Tables) -> bool:
+    """Whether no direction alone does better than with random weights."""
+    table = study.table("relations_directions")
+    pairs = [
+        (table[f"{what}_alone"], table[f"{what}_alone_random"])
+        for what in ("binary_accuracy", "f1")
+        if f"{what}_alone_random" in table
+    ]
+    return bool(len(table)) and all((own <= random).all() for own, random in pairs)
+
+
+def relation_texts(study: Tables) -> dict[str, float]:
+    """How many texts classifiers were scored on."""
+    table = study.table("relations")
+    known = table["texts"].dropna() if "texts" in table else table.index[:0]
+    return {"score on": float(known.max())} if len(known) else {}
+
+
 def relation_warnings(study: Tables) -> list[str]:
     """Scores on the texts that the extractor was tuned on, and texts on both sides."""
     about = study.study_with_table("relations").manifest["relations"]

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from attlas.topology.section.charts import (
     CLASSIFIERS,
+    MCC,
     chosen_on_dev,
     classifier_scores,
     head_maps,
 )
 from attlas.views.claims import Claim, head_claims, whole
-from attlas.views.findings import analysed, overlap
+from attlas.views.findings import analysed, at_majority, overlap
 from attlas.views.head_rows import HeadRow, column_rows
 from attlas.views.numbers import decimal, estimate, finding, head_name, interval
 from attlas.views.section import Figure, Section, Tables, head_figure, largest, prose
-from attlas.views.tables import Column, TextTable, declared, text_table
+from attlas.views.tables import Column, Kind, TextTable, declared, text_table
 
 TEXT = prose(__file__)
+Columns = tuple[Column, ...]
 CONTROLS = {
     "frozen_model": "the model before fine-tuning",
     "random_model": "random weights",
@@ -30,40 +31,80 @@ CONTROLS = {
 }
 SCORES = (
     Column("classifier", "classifier", format="words", words=CLASSIFIERS),
-    Column("mcc", "MCC", format="three", interval=("mcc_low", "mcc_high")),
-    Column("accuracy", "accuracy", format="three", interval=("accuracy_low", "accuracy_high")),
+    Column(
+        "mcc",
+        "MCC",
+        format="three",
+        kind="above",
+        interval=("mcc_low", "mcc_high"),
+        control_row={"classifier": "length_only"},
+    ),
+    Column(
+        "accuracy",
+        "accuracy",
+        format="three",
+        kind="above",
+        interval=("accuracy_low", "accuracy_high"),
+        control_row={"classifier": "length_only"},
+    ),
     Column("n", "n", format="count"),
 )
-INVARIANTS = {
+COMPONENTS, DISTANCE = 0.5, 0.05  # the smallest effects of interest
+USUAL = 0.1  # the threshold of claims, but for short texts
+CLEAR = 2.0  # times uniform attention
+
+
+def _against_uniform(labels: Mapping[str, str], kind: Kind = "plain", unit: str = "") -> Columns:
+    """Columns whose control is the same of uniform attention."""
+    return tuple(
+        Column(name, label, unit, kind=kind, control=f"{name}_uniform")
+        for name, label in labels.items()
+    )
+
+
+INVARIANTS: dict[str, Columns] = {
     "betti": (
-        Column("b0@", "connected components", kind="below"),
-        Column("b1@", "independent cycles", kind="plain"),
+        Column(
+            "b0@",
+            "connected components",
+            kind="below",
+            control="b0@_uniform",
+            least=COMPONENTS,
+        ),
+        *_against_uniform({"b1@": "independent cycles"}),
     ),
     "digraph": (
-        Column("components@", "strongly connected components"),
-        Column("edges@", "edges"),
-        Column("degree@", "mean degree"),
-        Column("cycles@", "directed cycles"),
-        Column("pairs@", "mutual pairs"),
+        *_against_uniform({"components@": "strongly connected components"}, "below"),
+        *_against_uniform(
+            {"edges@": "edges", "degree@": "mean degree", "pairs@": "mutual pairs"}, "above"
+        ),
+        *_against_uniform({"cycles@": "directed cycles"}),
     ),
     "barcode": (
-        Column("h0_sum", "H0: total length"),
-        Column("h0_entropy", "H0: entropy of lengths", "nats"),
-        Column("h0_longest_death", "H0: death of the longest bar"),
-        Column("h0_deaths_from_0.75", "H0: deaths from 0.75"),
-        Column("h0_deaths_from_0.5", "H0: deaths from 0.5"),
-        Column("h0_deaths_to_0.25", "H0: deaths up to 0.25"),
-        Column("h1_longest_birth", "H1: birth of the longest bar"),
-        Column("h1_births_from_0.25", "H1: births from 0.25"),
-        Column("h1_births_to_0.95", "H1: births up to 0.95"),
-        Column("h1_births_to_0.7", "H1: births up to 0.7"),
-        Column("h1_sum", "H1: total length"),
-        Column("h1_entropy", "H1: entropy of lengths", "nats"),
-        Column("h1_std", "H1: standard deviation of lengths"),
-        Column("h1_count", "H1: number of bars"),
+        *_against_uniform({"h0_sum": "H0: total length"}, "below"),
+        *_against_uniform({"h0_entropy": "H0: entropy of lengths"}, "below", "nats"),
+        *_against_uniform(
+            {
+                "h0_longest_death": "H0: death of the longest bar",
+                "h0_deaths_from_0.75": "H0: deaths from 0.75",
+                "h0_deaths_from_0.5": "H0: deaths from 0.5",
+                "h0_deaths_to_0.25": "H0: deaths up to 0.25",
+                "h1_longest_birth": "H1: birth of the longest bar",
+                "h1_births_from_0.25": "H1: births from 0.25",
+                "h1_births_to_0.95": "H1: births up to 0.95",
+                "h1_births_to_0.7": "H1: births up to 0.7",
+                "h1_sum": "H1: total length",
+            }
+        ),
+        *_against_uniform({"h1_entropy": "H1: entropy of lengths"}, unit="nats"),
+        *_against_uniform(
+            {"h1_std": "H1: standard deviation of lengths", "h1_count": "H1: number of bars"}
+        ),
     ),
     "templates": tuple(
-        Column(name, f"distance to {label}", kind="below", control=f"{name}_uniform")
+        Column(
+            name, f"distance to {label}", kind="below", control=f"{name}_uniform", least=DISTANCE
+        )
         for name, label in {
             "previous": "previous token",
             "next": "next token",
@@ -113,35 +154,41 @@ def _barcode(study: Tables) -> list[Figure]:
 def _betti_claims(study: Tables) -> list[Claim]:
     """Every head against uniform attention: fewer connected components at one threshold."""
     table = study.table("betti_heads")
-    name = _at_threshold(table, "b0@")
+    name = _at_threshold(study, "b0@")
     if name is None:
         return []
-    column = declared(INVARIANTS["betti"], [name])[0]
     return head_claims(
         table,
-        replace(column, control=f"{name}_uniform"),
+        declared(INVARIANTS["betti"], [name])[0],
         f"has few connected components (threshold {name.partition('@')[2]})",
         analysed(study, "betti_heads"),
         bounds=(1.0, math.inf),
     )
 
 
-def _at_threshold(table: pd.DataFrame, family: str) -> str | None:
-    """The column of a family at the threshold that is compared: 0.1, or the first."""
-    names = [str(name) for name in table.columns if str(name).startswith(family)]
-    shown = [name for name in names if not name.endswith(("_uniform", "_error"))]
-    return f"{family}0.1" if f"{family}0.1" in shown else next(iter(shown), None)
+def _at_threshold(study: Tables, family: str) -> str | None:
+    """The column of a family at the smallest threshold well above what uniform attention gives.
+
+    At a threshold near that, the smallest unevenness joins tokens that uniform attention does not.
+    """
+    tables = study.study_with_table("betti_heads")
+    names = [str(name) for name in tables.table("betti_heads").columns]
+    shown = [one for one in names if one.startswith(family)]
+    shown = [one for one in shown if not one.endswith(("_uniform", "_error"))]
+    if not shown:
+        return None
+    counts = tables.manifest["counts"]
+    length = counts.get("tokens", 0) / max(1, counts.get("analysed", 0))
+    by_threshold = {float(name.partition("@")[2]): name for name in shown}
+    clear = [one for one in sorted(by_threshold) if one * length >= CLEAR and one >= USUAL]
+    return by_threshold[clear[0] if clear else max(by_threshold)]
 
 
 def _betti_rows(study: Tables, layer: int, head: int) -> list[HeadRow]:
     """Cycles at the threshold of the claims; components are claimed."""
-    table = study.table("betti_heads")
-    name = _at_threshold(table, "b1@")
-    columns = [
-        replace(one, control=f"{name}_uniform")
-        for one in declared(INVARIANTS["betti"], [name] * bool(name))
-    ]
-    texts = analysed(study, "betti_heads")
+    name = _at_threshold(study, "b1@")
+    columns = declared(INVARIANTS["betti"], [name] if name else [])
+    table, texts = study.table("betti_heads"), analysed(study, "betti_heads")
     return column_rows(table, columns, (layer, head), "uniform attention", texts)
 
 
@@ -218,9 +265,18 @@ def _topology_texts(study: Tables) -> dict[str, float]:
 
 
 def _topology_warnings(study: Tables) -> list[str]:
-    """A warning if test texts are in the training data."""
+    """Test texts in the training data, and a model that is no better than the majority class."""
     about = study.study_with_table("topology").manifest["topology"]
-    return overlap(about["test_texts_in_train"], "Topology", "training data")
+    out = overlap(about["test_texts_in_train"], "Topology", "training data")
+    rows = study.table("topology").set_index("classifier")
+    if "model" not in rows.index or pd.isna(rows.loc["model", "accuracy"]):
+        return out
+    texts = whole(rows.loc["model", "n"])
+    right = round(rows.loc["model", "accuracy"] * texts)
+    majority = round(about["majority_accuracy"] * texts)
+    so = "the topology of its attention is not that of a model that knows the labels"
+    known = [] if right > majority else [at_majority("The model", right, texts, majority, so)]
+    return [*out, *known]
 
 
 def _topology_notes(study: Tables) -> list[str]:
@@ -270,7 +326,7 @@ SECTIONS = {
         _topology,
         needs=("topology", "topology_heads", "topology_grid"),
         claims=_topology_claims,
-        smallest_effect=0.05,
+        smallest_effect=MCC,
         head=_topology_rows,
         texts_used=_topology_texts,
         warnings=_topology_warnings,
@@ -282,7 +338,7 @@ SECTIONS = {
         "betti",
         _invariants("betti", "b0@0.1"),
         claims=_betti_claims,
-        smallest_effect=0.5,
+        smallest_effect=COMPONENTS,
         head=_betti_rows,
     ),
     "digraph": _section("digraph", _invariants("digraph", "edges@0.1")),
@@ -291,6 +347,6 @@ SECTIONS = {
         "templates",
         _invariants("templates", "previous"),
         claims=_template_claims,
-        smallest_effect=0.05,
+        smallest_effect=DISTANCE,
     ),
 }

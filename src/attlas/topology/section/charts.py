@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import altair as alt
 import pandas as pd
 
 from attlas.views import charts
+from attlas.views.shades import tint
+from attlas.views.tables import Column
 
 CLASSIFIERS = {
     "model": "the model's own head",
@@ -19,6 +19,10 @@ CLASSIFIERS = {
     "random_model": "control: random weights",
     "length_only": "control: length only",
 }
+MCC = 0.05  # the smallest effect of interest
+SINGLE = tuple(
+    Column(part, f"MCC on {part}", kind="signed", least=MCC) for part in ("train", "test")
+)
 CONTROLS = ("frozen_model", "random_model", "length_only")
 
 
@@ -59,28 +63,28 @@ def _scores(
     ).properties(width=320, height=30 * len(data))
 
 
-def head_maps(frame: pd.DataFrame, columns: Sequence[str] = ("train", "test")) -> alt.HConcatChart:
+def head_maps(frame: pd.DataFrame) -> alt.HConcatChart:
     """Maps of heads on one scale: how well each head alone predicts the labels."""
-    known = [column for column in columns if column in frame]
-    data = charts.by_column(frame, known)
+    columns = [column for column in SINGLE if column.name in frame]
+    data = charts.by_column(frame, columns)
+    own = tint(columns[0], data["value"], data["control"])
+    data = data.assign(shade=own.shades)
     layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
     cell = max(8, min(26, 420 // max(heads, 1)))
-    ends = [min(0.0, float(data["value"].min())), float(data["value"].max())]
-    scale = alt.Scale(domain=ends, interpolate="rgb")
     maps = [
-        alt.Chart(data[data["column"] == column])
+        alt.Chart(data[data["column"] == column.name])
         .mark_rect(stroke="#c9ced6", strokeWidth=0.4)
         .encode(
             x=alt.X("head:O", axis=charts.heads_axis("H"), title=None),
             y=alt.Y("layer:O", axis=charts.heads_axis("L", "left"), title=None),
-            color=alt.Color("value:Q", title="MCC", scale=scale),
+            color=charts.tint_colour({"mcc": own}),
             tooltip=[
                 alt.Tooltip("name:N", title="head"),
-                alt.Tooltip("value:Q", format=".3f", title=f"MCC on {column}"),
+                alt.Tooltip("value:Q", format=".3f", title=column.label),
             ],
         )
-        .properties(width=cell * heads, height=cell * layers, title=f"MCC on {column}")
-        for column in known
+        .properties(width=cell * heads, height=cell * layers, title=column.label)
+        for column in columns
     ]
     return alt.hconcat(*maps, spacing=32).resolve_scale(color="shared")
 
@@ -100,7 +104,11 @@ def chosen_on_dev(frame: pd.DataFrame) -> alt.Chart:
             x=alt.X("max_iter:Q", title="iterations", scale=alt.Scale(type="log"), axis=ticks),
             y=alt.Y("mcc:Q", title="MCC on dev"),
             color=alt.Color("C:O", title="C", scale=alt.Scale(scheme="viridis")),
-            tooltip=["C:O", alt.Tooltip("max_iter:Q", title="iterations"), *numbers],
+            tooltip=[
+                alt.Tooltip("C:O", title="C"),
+                alt.Tooltip("max_iter:Q", title="iterations"),
+                *numbers,
+            ],
         )
         .properties(width=460, height=200)
     )
