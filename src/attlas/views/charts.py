@@ -44,7 +44,12 @@ COLOURS = [
     "#c9a227",
 ]
 # how columns of controls end
-CONTROLS = {"_uniform": "uniform", "_random": "random weights", "_all": "all weights"}
+CONTROLS = {
+    "_uniform": "uniform",
+    "_random": "random weights",
+    "_all": "all weights",
+    "_median": "median head",
+}
 
 alt.data_transformers.disable_max_rows()
 
