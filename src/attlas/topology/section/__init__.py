@@ -138,12 +138,10 @@ def _betti_rows(study: Tables, layer: int, head: int) -> list[HeadRow]:
     """Cycles at the threshold of the claims; components are claimed."""
     table = study.table("betti_heads")
     name = _at_threshold(table, "b1@")
-    columns = [
-        replace(one, control=f"{name}_uniform")
-        for one in declared(INVARIANTS["betti"], [name] * bool(name))
-    ]
+    columns = declared(INVARIANTS["betti"], [] if name is None else [name])
+    against = [replace(one, control=f"{one.name}_uniform") for one in columns]
     texts = analysed(study, "betti_heads")
-    return column_rows(table, columns, (layer, head), "uniform attention", texts)
+    return column_rows(table, against, (layer, head), "uniform attention", texts)
 
 
 def _topology_rows(study: Tables, layer: int, head: int) -> list[HeadRow]:
