@@ -19,6 +19,7 @@ from attlas.core.batch import Batch
 from attlas.core.importance import importance_of, scaled
 from attlas.core.text import Text
 from attlas.measures.importance import Importance
+from attlas.measures.section.findings import importance_claims
 from attlas.models import Model
 from attlas.models.differentiate import differentiate
 from attlas.support.errors import MeasureError, ModelError
@@ -212,8 +213,49 @@ def test_ablation_is_a_head_cut_out_of_the_output_projection(classifier: Model) 
     np.testing.assert_allclose(
         importance_of(found, "ablation_error"), grown.std(0, ddof=1) / math.sqrt(2), atol=1e-4
     )
+    medians = [np.median(one) for one in grown]  # of all heads of a text
+    apart = grown - np.array(medians)[:, None, None]
+    np.testing.assert_allclose(
+        importance_of(found, "ablation_median"), np.full((3, HEADS), np.mean(medians)), atol=1e-4
+    )
+    np.testing.assert_allclose(
+        importance_of(found, "ablation_difference_error"),
+        apart.std(0, ddof=1) / math.sqrt(2),
+        atol=1e-4,
+    )
+    assert (found["ablation_texts"] == 2).all()
     without = result(Importance(), classifier, texts)["importance"]
     assert without["ablation"].isna().all()
+    assert without["ablation_median"].isna().all()
+    assert (without["ablation_texts"] == 0).all()
+
+
+def test_a_share_of_texts_is_ablated_whatever_their_order(classifier: Model) -> None:
+    texts = [Text(f"t{n}", f"a {'very ' * (n % 4)}good film", label="LABEL_0") for n in range(8)]
+    share = sorted(text.key for text in texts)[3] / 2**63  # three texts are below
+    tables = [
+        result(Importance(ablation_share=share), classifier, order)["importance"]
+        for order in (texts, texts[::-1])
+    ]
+    assert (tables[0]["ablation_texts"] == 3).all()
+    pd.testing.assert_frame_equal(*tables, rtol=1e-4, atol=1e-5)
+    chosen = [text for text in texts if text.key < share * 2**63]
+    alone = result(Importance(ablation=3), classifier, chosen)["importance"]
+    np.testing.assert_allclose(tables[0]["ablation"], alone["ablation"], rtol=1e-4, atol=1e-5)
+
+
+def test_claims_about_ablation_count_the_texts_that_were_ablated(classifier: Model) -> None:
+    """Not those of the study: three texts are never a signal."""
+    texts = [Text(f"t{n}", f"a {'very ' * (n % 4)}good film", label="LABEL_0") for n in range(40)]
+    study = attlas.study(classifier, texts, [Importance(ablation=3)], progress=False)
+    claims = importance_claims(study)
+    assert {claim.texts for claim in claims} == {3}
+    table = study.table("importance")
+    assert [claim.control for claim in claims] == table["ablation_median"].tolist()
+    rows = study.head(1, 2).rows["Head importance"]
+    row = next(one for one in rows if one.control_name == "median head" and one.verdict)
+    assert (row.label, row.n) == ("growth of the loss without the head", 3)
+    assert row.verdict != "signal"
 
 
 def test_ablation_of_a_text_without_label_asks_for_the_whole_models_answer() -> None:

@@ -269,8 +269,9 @@ class BandedAttention(Attention):
     def of_text(self, text: int) -> BandedAttention:
         one = slice(text, text + 1)
         seen = self.seen if self.seen is None or len(self.seen) == 1 else self.seen[one]
-        parts = (part[one] for part in (*self.parts, self.global_positions))
-        return BandedAttention(*parts, self.batch.of_text(text), self.index, seen)
+        band, columns, rows = (part[one] for part in self.parts)
+        rest = (self.global_positions[one], self.batch.of_text(text), self.index, seen)
+        return BandedAttention(band, columns, rows, *rest)
 
     def over_heads(self) -> BandedAttention:
         return self._like(*(part.mean(1, keepdim=True) for part in self.parts))

@@ -26,6 +26,8 @@ class ImportanceState(State):
     gate: Moments  # layer head: size
     signed: Moments  # layer head
     ablation: Moments  # layer head
+    median: Moments  # one: of the heads of a text
+    apart: Moments  # layer head: from the median head, text by text
     gradient: Sums  # layer head parameter
 
 
@@ -42,8 +44,11 @@ class Importance(Measure[ImportanceState]):
     (Hou 2022 and T3-Vis), without the projections of global tokens: the column `taylor_grad`, from
     which `importance` is then made. `gate` is the mean of |d loss / d gate|, `gate_signed` the mean
     of d loss / d gate: below 0 the head lowers the loss. `ablation` is the increase in loss without
-    the head on the first `ablation` texts, one pass per head and text. `importance` is scaled from
-    0 to 1 over all heads.
+    the head, one pass per head and text, on `ablation_texts` texts: the first `ablation`, which in
+    a sorted corpus are all alike, or with `ablation_share` a share of the corpus that is chosen by
+    a hash of each text. Its control `ablation_median` is the median head of each text, averaged
+    over texts; `ablation_difference_error` is the standard error of the difference, text by text.
+    `importance` is scaled from 0 to 1 over all heads.
     """
 
     name: ClassVar[str] = "importance"
@@ -58,6 +63,9 @@ class Importance(Measure[ImportanceState]):
     ablation: int = option(
         0, "Number of texts on which heads are switched off.", at_least=0, at_most=1_000_000
     )
+    ablation_share: float = option(
+        0.0, "Share of texts on which heads are switched off.", at_least=0.0, at_most=1.0
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,6 +79,8 @@ class Importance(Measure[ImportanceState]):
             Moments.zeros(*shape),
             Moments.zeros(*shape),
             Moments.zeros(*shape),
+            Moments.zeros(*shape),
+            Moments.zeros(1),
             Moments.zeros(*shape),
             _no_gradients(*shape, 0),
         )
@@ -89,11 +99,18 @@ class Importance(Measure[ImportanceState]):
                 state.gradient = _no_gradients(*gradients.shape)
             state.gradient.total += gradients
             state.gradient.count += len(batch.indices)
-        chosen = [number for number, index in enumerate(batch.indices) if index < self.ablation]
+        chosen = [
+            number
+            for number, (text, index) in enumerate(zip(batch.texts, batch.indices, strict=True))
+            if index < self.ablation or text.key < self.ablation_share * 2**63
+        ]
         if chosen:
-            increase = backward.ablated(chosen)
+            increase = backward.ablated(chosen).double()
+            median = increase.flatten(1).quantile(0.5, dim=1)  # of all heads of a text
+            state.median.add(0, median)
             for layer in range(increase.shape[1]):
                 state.ablation.add(layer, increase[:, layer])
+                state.apart.add(layer, increase[:, layer] - median[:, None])
 
     def merge(self, left: ImportanceState, right: ImportanceState) -> ImportanceState:
         """As any state; gradients of nothing yet take the others' shape."""
@@ -119,6 +136,9 @@ class Importance(Measure[ImportanceState]):
             "gate_signed_error": state.signed.error(),
             "ablation": state.ablation.average(),
             "ablation_error": state.ablation.error(),
+            "ablation_median": np.full((layers, heads), state.median.average()[0]),
+            "ablation_difference_error": state.apart.error(),
+            "ablation_texts": state.ablation.count,
         }
         if self.accumulate == "grad":
             mean = state.gradient.total / max(1.0, float(state.gradient.count.max(initial=0)))

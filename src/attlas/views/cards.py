@@ -17,6 +17,8 @@ from attlas.views.section import Section, Tables, shown
 from attlas.views.tables import TextTable
 from attlas.views.texts import excerpt
 
+SMALL = 0.01  # numbers that two places do not show
+
 
 @dataclass(frozen=True, repr=False)
 class HeadCard:
@@ -154,20 +156,14 @@ def _weights(manifest: Mapping[str, Any]) -> Any:
 
 
 def _cells(row: HeadRow) -> tuple[str, ...]:
-    value = _number(row.value)
+    """A row as it is written: two places, or two digits where value and control are smaller."""
+    small = max(abs(row.value), abs(row.control or 0)) < SMALL
+    written = (lambda value: f"{value:.2g}") if small else number
+    value = written(row.value)
     if row.low is not None and row.high is not None:
-        value += f"\u00a0[{_number(row.low)},\u00a0{_number(row.high)}]"
+        value += f"\u00a0[{written(row.low)},\u00a0{written(row.high)}]"
     if row.unit:
         value += f" {row.unit}"
-    control = "" if row.control is None else _number(row.control)
+    control = "" if row.control is None else written(row.control)
     n = "" if row.n is None else f"{row.n:,}"
     return row.label, value, control, row.control_name or "none", n, row.verdict or ""
-
-
-def _number(value: float) -> str:
-    """A number with two places, or two digits where it is smaller.
-
-    >>> _number(0.123), _number(0.00041)
-    ('.12', '0.00041')
-    """
-    return number(value) if abs(value) >= 0.01 or value == 0 else f"{value:.2g}"

@@ -115,7 +115,7 @@ def column_rows(
         if not one.control:
             control, name = float(frame[one.name].median()), "median head"
         low, high = _interval(value, row.get(f"{one.name}_error"), texts)
-        known_control = float(control) if is_known(control) else None
+        known_control = None if control is None or not is_known(control) else float(control)
         out.append(
             HeadRow(
                 label=one.label,

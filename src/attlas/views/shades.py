@@ -22,6 +22,7 @@ CONTROLS = {
     "_all": "all weights",
     "_matched": "words of similar frequency",
     "_stronger": "the stronger control",
+    "_median": "the median head",
 }
 NONE = "no control"
 

@@ -43,6 +43,7 @@ from attlas.measures.section.findings import (
     target_warnings,
     topk_at_chance,
     topk_notes,
+    with_median_head,
 )
 from attlas.measures.section.heads import (
     examples_table,
@@ -208,7 +209,10 @@ def _targets(study: Tables) -> list[Figure]:
 
 
 def _importance(study: Tables) -> list[Figure]:
-    return head_figure(TEXT["importance"], study.table("importance"), IMPORTANCE, "importance")
+    table = with_median_head(study.table("importance")).drop(
+        columns="ablation_texts", errors="ignore"
+    )
+    return head_figure(TEXT["importance"], table, IMPORTANCE, "importance")
 
 
 def _special_gradient(study: Tables) -> list[Figure]:

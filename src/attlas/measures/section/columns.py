@@ -51,7 +51,9 @@ IMPORTANCE = (
     Column("taylor_grad", "Taylor importance, as published"),
     Column("gate", "gate gradient"),
     Column("gate_signed", "signed gate gradient", kind="signed"),
-    Column("ablation", "growth of the loss without the head"),
+    Column(
+        "ablation", "growth of the loss without the head", kind="above", control="ablation_median"
+    ),
 )
 GRADIENT = tuple(
     Column(name, f"gradient for {label}", kind="above", control=f"{name}_all")

@@ -9,13 +9,18 @@ from typing import Any
 
 import pandas as pd
 
-from attlas.measures.section.columns import ENTROPY, SHARE, SURFACE, offset_columns
+from attlas.measures.section.columns import (
+    ENTROPY,
+    IMPORTANCE,
+    SHARE,
+    SURFACE,
+    offset_columns,
+)
 from attlas.stats.correlations import spearman
 from attlas.views.claims import Claim, head_claims, whole
 from attlas.views.findings import analysed
 from attlas.views.numbers import decimal, head_name
 from attlas.views.section import Tables, largest, smallest
-from attlas.views.tables import Column
 
 TARGETS = {
     "previous": "the previous token",
@@ -257,13 +262,21 @@ def _over_uniform(rows: pd.DataFrame) -> float:
     return received / uniform if uniform else float("nan")
 
 
+def with_median_head(table: pd.DataFrame) -> pd.DataFrame:
+    """The table `importance` with the control of ablation, which earlier versions lack."""
+    if "ablation" not in table or "ablation_median" in table:
+        return table
+    return table.assign(ablation_median=table["ablation"].median())
+
+
 def importance_claims(study: Tables) -> list[Claim]:
     """What removing each head does to the loss, against the median head."""
-    table, texts = study.table("importance"), analysed(study, "importance")
+    table, texts = with_median_head(study.table("importance")), analysed(study, "importance")
     if "ablation" not in table or table["ablation"].isna().all():
         return []
-    column = Column("ablation", "ablation", kind="above", control="median")
-    table = table.assign(median=table["ablation"].median())
+    if "ablation_texts" in table:  # fewer than the study has
+        texts = whole(table["ablation_texts"].max())
+    column = next(one for one in IMPORTANCE if one.name == "ablation")
     return head_claims(
         table,
         column,
