@@ -43,10 +43,11 @@ def matrix_svg(matrix: Matrix, width: float) -> str:
     Where there is no room for every label, tokens are labelled at equal steps.
     """
     tokens = [shortened(token, LONGEST) for token in matrix.tokens]
-    side = min(max(map(len, tokens)) * LETTER + 8, width / 3)
+    step = max(1, int(np.ceil(LABEL * len(tokens) / (0.8 * width))))
+    side = min(max(map(len, tokens[::step])) * LETTER + 8, width / 3)
     letters = int((side - 6) / LETTER)
     cell = (width - side - 2) / len(tokens)
-    step = max(1, int(np.ceil(LABEL / cell)))
+    step = max(step, int(np.ceil(LABEL / cell)))
     parts = [_cells(matrix.shades, cell, side)]
     for at in range(0, len(tokens), step):
         middle = side + (at + 0.5) * cell + 4

@@ -11,7 +11,7 @@ from markupsafe import escape
 
 from attlas.views.lines import Lines, lines_svg
 from attlas.views.overlay import Overlay
-from attlas.views.picture import text_svg
+from attlas.views.picture import tinted_svg
 
 LONG_WORDS = 1_000  # a text of more is shown in a window
 
@@ -83,7 +83,7 @@ class TintedText:
         return f'<div class="text"><div class="id">{escape(self.title)}</div>{words}</div>'
 
     def pictures(self) -> list[str]:
-        return [text_svg(self.shown, self.title)]
+        return [tinted_svg(self.shown, self.title)]
 
 
 @dataclass(frozen=True, eq=False)

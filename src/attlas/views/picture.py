@@ -187,6 +187,17 @@ def legend_svg(
     return _svg(f'<g font-family="{SANS}" font-size="12">{"".join(parts)}</g>', width, y + 20)
 
 
+def tinted_svg(overlay: Overlay, title: str = "", columns: int = COLUMNS) -> str:
+    """A shaded text with the legend of its tints, if they start at uniform attention."""
+    text = text_svg(overlay, title, columns)
+    if not overlay.darkest:
+        return text
+    darkest = f"{overlay.darkest:.1f}×"
+    return stacked(
+        text, legend_svg("no tint: uniform attention or less", darkest, svg_size(text)[0])
+    )
+
+
 def _svg(content: str, width: float, height: float) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '

@@ -11,7 +11,7 @@ from attlas.views.lines import Lines, lines_svg
 from attlas.views.matrix import MOST_CELLS, Matrix, matrix_svg, uniform_weights
 from attlas.views.numbers import number
 from attlas.views.paper import PaperFigure
-from attlas.views.picture import CHARACTER, heading_svg, legend_svg, stacked, text_svg
+from attlas.views.picture import CHARACTER, heading_svg, legend_svg, stacked, tinted_svg
 from attlas.views.tables import TextTable
 from attlas.views.text_page import TextNumbers, text_overlay
 
@@ -24,14 +24,12 @@ def text_figure(one: TextNumbers, layer: int | None = None, head: int | None = N
     one.check(layer, head)
     shown, where = text_overlay(one, layer, head), _where(one, layer, head)
     about = [_about(one)]
-    darkest = f"{shown.darkest:.1f}×"
 
     def draw(width: float) -> str:
         columns = int((width - 16) / CHARACTER)
         return stacked(
             heading_svg(f"Attention received, {where}", about, width),
-            text_svg(shown, columns=columns),
-            legend_svg("no tint: uniform attention or less", darkest, width),
+            tinted_svg(shown, columns=columns),
         )
 
     caption = (

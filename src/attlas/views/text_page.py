@@ -18,7 +18,7 @@ from attlas.support.files import write_bytes
 from attlas.support.outputs import PAGE, PICTURES, check_output
 from attlas.views.overlay import Overlay, overlay
 from attlas.views.page import framed, inline_json, templates
-from attlas.views.picture import text_svg, write_picture
+from attlas.views.picture import tinted_svg, write_picture
 
 PAGE_BYTES = 8 * 2**20
 Floats = npt.NDArray[np.floating[Any]]
@@ -120,9 +120,9 @@ def write_text(
     """Write the page to a file; to .svg, .png or .pdf, a picture of the shaded text."""
     path = check_output(path, (PAGE, *PICTURES), force)
     if path.suffix in PICTURES:
-        where = "" if layer is None else f", layer {layer}"
-        title = f"{one.model}{where}{'' if head is None else f', head {head}'}"
-        picture = text_svg(text_overlay(one, layer, head), title)
+        name = ("" if layer is None else f"L{layer}") + ("" if head is None else f"H{head}")
+        title = f"{one.model}, {name or 'all layers and heads'}"
+        picture = tinted_svg(text_overlay(one, layer, head), title)
         return write_picture(picture, path.with_suffix(""), path.suffix[1:])[0]
     write_bytes(path, text_page(one).encode("utf-8", "replace"))
     return path
