@@ -181,14 +181,14 @@ def _cell_text(value: float) -> str:
     return number(value, 2 if abs(value) < 0.995 else 1 if abs(value) < 9.95 else 0)
 
 
-def _tint(kinds: set[str], ends: dict[str, Any], control: str) -> alt.Color:
+def _tint(kinds: set[str], ends: dict[str, Any], control: str, muted: bool = False) -> alt.Color:
     """The colour of a cell, with a legend in the numbers of the column that is shown."""
     signed = "signed" in kinds
     at = f"({json.dumps(ends)})[shown]"
     label = f"format({at}[0] + datum.value * ({at}[1] - {at}[0]), '.3~r')"
     title = f"no tint: {control}" if kinds & {"above", "below"} and control else "no control"
     if signed:
-        title = "no tint: zero"
+        title = "no tint: not significant" if muted else "no tint: zero"
     return alt.Color(
         "shade:Q",
         title=title,
@@ -224,7 +224,8 @@ def head_grid(
         *([alt.Tooltip("uniform:Q", format=".3f", title=control)] if control else []),
     ]
     base = alt.Chart(data).transform_filter("datum.column == shown")
-    tint = _tint({column.kind for column in columns}, ends, control)
+    muted = any(f"{name}{MUTED}" in frame for name in names)
+    tint = _tint({column.kind for column in columns}, ends, control, muted)
     cells = base.encode(
         x=alt.X("head:O", axis=heads_axis("H"), title=None),
         y=alt.Y("layer:O", axis=heads_axis("L", "left"), title=None),
