@@ -64,16 +64,27 @@ def study(
     from attlas.studies.run import study as run_study
 
     if by is not None:
-        from attlas.experiments.run import run
-        from attlas.groups.experiment import Groups
-
-        of_groups = {name: options.pop(name) for name in ("long", "bad", "seed") if name in options}
-        columns = {"text": text, "label": label, "by": by}
-        chosen = tuple(measures_of(measures))
-        groups = Groups(data=texts, model=model, measures=chosen, **columns, **of_groups)
-        return run(groups, out, **options)
+        named = {"text": text, "label": label, "by": by}
+        return _compared(model, texts, measures_of(measures), out, {**named, **options})
     corpus = read(texts, text=text, label=label)
     return run_study(model, corpus, measures_of(measures), out, **options)
+
+
+def _compared(
+    model: Any,
+    texts: Any,
+    measures: Iterable[Measure[Any]],
+    out: str | Path | None,
+    options: dict[str, Any],
+) -> Study:
+    """Compare groups of texts; fields of the experiment are among the options."""
+    from attlas.experiments.run import run
+    from attlas.groups.experiment import Groups
+    from attlas.support.options import declared
+
+    own = {name: options[name] for name in declared(Groups) if name in options}
+    how = {name: value for name, value in options.items() if name not in own}
+    return run(Groups(data=texts, model=model, measures=measures, **own), out, **how)
 
 
 def attention(model: Any, text: str | Text, importance: Any = None) -> TextAttention:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
         float(row["difference_low"]),
         float(row["difference_high"]),
         float(row["uniform_difference"]),
-        "of uniform attention",
+        "uniform attention",
         float(row["beyond_low"]),
         float(row["beyond_high"]),
         texts=min(texts),
@@ -87,9 +88,10 @@ def _figures(study: Tables) -> list[Figure]:
     table, groups = significant(study), study.table("groups")
     out = []
     pairs = table[["group", "other"]].drop_duplicates().head(MOST_GRIDS)
-    for group, other in pairs.itertuples(index=False, name=None):
+    for number, (group, other) in enumerate(pairs.itertuples(index=False, name=None)):
         rows = table[(table["group"] == group) & (table["other"] == other)]
-        out.append(TEXT.figure("heads", _grid(rows), group=group, other=other))
+        figure = TEXT.figure("heads", _grid(rows), group=group, other=other)
+        out.append(replace(figure, name=f"heads-{number}") if len(pairs) > 1 else figure)
     if len(groups):
         out.append(TEXT.figure("groups", table=_table(study)))
     return out
@@ -102,7 +104,9 @@ def _grid(rows: pd.DataFrame) -> Any:
     columns = []
     for name in dict.fromkeys(names):
         some = rows[names == name]
-        label = _called(some["measure"].iloc[0], some["column"].iloc[0])
+        first_row = some.iloc[0]
+        called = _called(first_row["measure"], first_row["column"])
+        label = f"{called}, {first_row['group']} minus {first_row['other']}"
         columns.append(Column(name, label, kind="signed"))
         values = some[["layer", "head"]].assign(
             **{name: some["beyond"], f"{name}_muted": ~some["significant"]}

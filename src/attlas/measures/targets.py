@@ -196,9 +196,13 @@ class Targets(Measure[TargetsState]):
         width, always = 1 + 2 * model.n_layers * model.n_heads, function_words()
         most = 8 * width * (self.types + len(always))
         check_bytes("targets", most, f"lower types from {self.types}")
-        moments = (Moments.zeros(*shape) for _ in range(3))
-        others = TypeSample(width, size=self.types, always=always)
-        return TargetsState(*moments, TypeSample(1, size=self.types), others)
+        return TargetsState(
+            mean=Moments.zeros(*shape),
+            uniform=Moments.zeros(*shape),
+            difference=Moments.zeros(*shape),
+            words=TypeSample(1, size=self.types),
+            others=TypeSample(width, size=self.types, always=always),
+        )
 
     def update(self, state: TargetsState, layer: Attention) -> None:
         marks, uniform = self._marks(layer.batch), layer.uniform
@@ -284,7 +288,7 @@ class Targets(Measure[TargetsState]):
         }
         order = np.argsort(-counts[:, 0], kind="stable")
         return {
-            "targets": head_frame(*mean.shape, columns),
+            "targets": head_frame(mean.shape[0], mean.shape[1], columns),
             "targets_words": pd.DataFrame(words).iloc[order].reset_index(drop=True),
         }
 

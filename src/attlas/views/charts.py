@@ -126,7 +126,8 @@ def _shaded(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[pd.DataFram
         rows = data[data["column"] == column.name]
         own = tint(column, frame[column.name], _controls(frame, column))
         if (muted := f"{column.name}{MUTED}") in frame:
-            own = replace(own, shades=np.where(frame[muted], 0.0, own.shades))
+            shades = np.where(frame[muted], 0.0, own.shades)
+            own = replace(own, shades=shades, says=f"{own.says}; none where not significant")
         tints[column.name] = own
         ink = (np.abs(np.nan_to_num(own.shades)) <= DARK).astype(int)
         cells = [_cell_text(value) for value in rows["value"]]

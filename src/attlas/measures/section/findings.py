@@ -21,6 +21,7 @@ from attlas.views.claims import Claim, head_claims, whole
 from attlas.views.findings import analysed
 from attlas.views.numbers import decimal, head_name
 from attlas.views.section import Tables, largest, smallest
+from attlas.views.tables import Column
 
 TARGETS = {
     "previous": "the previous token",
