@@ -17,6 +17,7 @@ from attlas.core.text import Text
 from attlas.dynamics.section.by_scale import separation
 from attlas.measures.section.findings import position_period
 from attlas.measures.section.tokens import by_position, top_bars
+from attlas.models import lengthen
 from attlas.studies import Study
 from attlas.syntax.section import study_lines
 from attlas.views.charts import export
@@ -38,7 +39,7 @@ def charts_of(study: Study) -> None:
 def long_pictures(browser: Any) -> None:
     """The pictures of the page on long documents: all embedded reviews as one text."""
     text = Text("reviews", "\n\n".join(review.text for review in attlas.read("embedded:reviews")))
-    model = attlas.load("embedded:long")
+    model = lengthen(attlas.load())  # with positions that repeat, for the picture of their bias
     seen = attlas.attention(model, text)
     export(seen.pictures(), FOLDER / "long_heads.png")
     study = attlas.study(model, [text], ["topk", "position_bias"])
