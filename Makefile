@@ -7,6 +7,9 @@ READY := .venv/.ready
 DEV_READY := .venv/.ready-dev
 BASE ?= HEAD~1
 
+# Modules are compiled once, not by each of the hundreds of processes that tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: tour quick test slow attack paths check same bench serve docs clean
 
 $(READY): pyproject.toml constraints.txt

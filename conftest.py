@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
-from threadpoolctl import threadpool_limits
 
 THREADS = int(
     os.environ.get("ATTLAS_TEST_THREADS", "1")
@@ -21,6 +19,9 @@ def _threads() -> Iterator[None]:
     """Two test processes share two cores, and tiny matrices gain nothing from threads: one, unless
     asked otherwise.
     """
+    import torch  # not by the process that only hands out tests
+    from threadpoolctl import threadpool_limits
+
     torch.set_num_threads(THREADS)
     gc.collect()
     gc.freeze()  # what was imported stays: not looked through again and again

@@ -1,3 +1,7 @@
+"""What tests share. Imports of torch are in fixtures: the process that only hands out tests to
+workers does without.
+"""
+
 from __future__ import annotations
 
 import json
@@ -11,12 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from threadpoolctl import threadpool_limits
 
 import attlas
 from attlas.cli import main
-from attlas.testing import tiny
-from tests.builders.models import changed_models
 from tests.builders.processes import FORKS, CommandOutput, Run, Start, Started
 
 # mapped from the file, or copied into memory: other alignments, other kernels
@@ -47,6 +48,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _shared_models_stay_as_they_are() -> Iterator[None]:
+    from tests.builders.models import changed_models
+
     yield
     assert not changed_models()
 
@@ -63,11 +66,7 @@ def minilm() -> attlas.Model:
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny BERT saved as a folder, as a user's own model would be."""
-    folder = tmp_path_factory.mktemp("models") / "tiny-bert"
-    model = tiny("bert")
-    model.network.save_pretrained(folder)
-    model.tokenizer.save_pretrained(folder)
-    return folder
+    return _saved_tiny(tmp_path_factory, "tiny-bert")
 
 
 @pytest.fixture(scope="session")
@@ -181,6 +180,8 @@ def inside(
     """Run the command line in this process, where everything is imported already; in the same
     folder as `attlas_command`.
     """
+    from threadpoolctl import threadpool_limits
+
     for name in ("TRANSFORMERS_VERBOSITY", "HF_HUB_DISABLE_PROGRESS_BARS"):
         monkeypatch.setenv(name, "error" if "VERBOSITY" in name else "1")
     monkeypatch.chdir(tmp_path)
@@ -199,8 +200,14 @@ def inside(
 @pytest.fixture(scope="session")
 def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of one layer."""
-    folder = tmp_path_factory.mktemp("models") / "small-bert"
-    model = tiny("bert", num_hidden_layers=1)
+    return _saved_tiny(tmp_path_factory, "small-bert", num_hidden_layers=1)
+
+
+def _saved_tiny(factory: pytest.TempPathFactory, name: str, **options: int) -> Path:
+    from attlas.testing import tiny
+
+    folder = factory.mktemp("models") / name
+    model = tiny("bert", **options)
     model.network.save_pretrained(folder)
     model.tokenizer.save_pretrained(folder)
     return folder

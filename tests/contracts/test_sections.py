@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,17 @@ def own_section(title: str = "Own") -> Section:
         about="Of one's own.",
         figures=lambda study: [Figure("One.")],
     )
+
+
+def test_the_laws_catch_a_section_that_words_break() -> None:
+    def figures(study: Study) -> list[Figure]:
+        assert not study.table("syntax")["relation"].str.contains("<").any()
+        return [Figure("One.")]
+
+    laws = dict(section_checks(replace(own_section(), figures=figures), Study.open(OLD / "syntax")))
+    laws["one_label"]()  # there is no label in its table
+    with pytest.raises(AssertionError):
+        laws["hostile_words"]()
 
 
 @pytest.fixture

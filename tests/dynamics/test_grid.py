@@ -910,6 +910,24 @@ def test_with_workers_the_bar_goes_forward_cell_by_cell(tmp_path, monkeypatch):
     assert heard == [(0, 2), (1, 2), (2, 2)]
 
 
+def test_processes_are_started_for_long_grids_or_on_request(tmp_path, monkeypatch):
+    class StartedError(Exception):
+        pass
+
+    def start(*_: object) -> None:
+        raise StartedError
+
+    monkeypatch.setattr(workspace, "run_in_processes", start)
+    monkeypatch.setattr(workspace, "cores", lambda: 2)
+    grid = {"scales": (1.0, 10.0), "epochs": 1}
+    run(tmp_path / "short", **grid, workers=None)
+    with pytest.raises(StartedError):
+        run(tmp_path / "asked", **grid, workers=2)
+    monkeypatch.setattr(work, "WORTH_A_PROCESS", 1)
+    with pytest.raises(StartedError):
+        run(tmp_path / "long", **grid, workers=None)
+
+
 @pytest.mark.parametrize("workers", [0, -1])
 def test_no_workers_are_refused(tmp_path, workers):
     with pytest.raises(AttlasError, match="workers"):

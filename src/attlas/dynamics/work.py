@@ -31,6 +31,7 @@ from attlas.support.errors import MeasureError
 from attlas.support.json import to_json
 
 TEST, DEV = 0.2, 0.1  # shares that are set aside where no files are given
+WORTH_A_PROCESS = 200_000  # tokens read in training: about 5 s, as long as a process takes to start
 SUBJECT = "attention classifiers"  # what a report is about: there is no model with heads
 
 __all__ = ["open_vectors", "read", "resolve", "run"]
@@ -72,10 +73,17 @@ def run(
     jobs = [
         job_of(cell, dynamics.settings(cell.encoder), cell.seed == dynamics.seed) for cell in cells
     ]
+    data = Data.read(entry)
     fitted = work.map(
-        fit_job, jobs, common=[entry.name], processes=True, what="training", name=job_name
+        fit_job,
+        jobs,
+        common=[entry.name],
+        processes=True,
+        short=_tokens_read(data, jobs) < WORTH_A_PROCESS,
+        what="training",
+        name=job_name,
     )
-    tables, data = assembled(fitted), Data.read(entry)
+    tables = assembled(fitted)
     result = to_json(_result(dynamics, parts, data, tables))
     return Outcome(
         tables=tables,
@@ -89,6 +97,11 @@ def run(
         about={"model": None, "subject": SUBJECT, dynamics.name: result},
         corpus={"name": source_name(dynamics.train if dynamics.test is None else dynamics.test)},
     )
+
+
+def _tokens_read(data: Data, jobs: Sequence[Mapping[str, Any]]) -> int:
+    """How many tokens all classifiers read in training, at most."""
+    return len(data.ragged["train"].ids) * sum(job["options"]["epochs"] for job in jobs)
 
 
 def cells_of(dynamics: Dynamics) -> list[Cell]:

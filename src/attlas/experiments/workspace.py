@@ -170,6 +170,7 @@ class Workspace:
         *,
         common: Sequence[Any] = (),
         processes: bool = False,
+        short: bool = False,
         what: str = "working",
         name: Callable[[Any], str] = str,
     ) -> list[Any]:
@@ -178,14 +179,19 @@ class Workspace:
         `common` is what all jobs share; each of its values is hashed once. With `processes`, jobs
         and `common` must be plain values, and the function gets one more argument: the folder of
         the cache, where a job finds what `files` wrote under the key it was given. `name` names a
-        job in the error if its process ends. A killed run loses the jobs that are running.
+        job in the error if its process ends. Jobs that are `short` next to the seconds that a
+        process takes to start run one after the other here, unless the user chose the workers. A
+        killed run loses the jobs that are running.
         """
         each = list(jobs)
         keys = [self.key("cached", function, job, *common) for job in each]
         values = [self._cache.find(key) for key in keys]
         missing = {n: each[n] for n, value in enumerate(values) if value is MISSING}
         read = [*common, str(self._passes.resolve())] if processes else common
-        for number, value in self._each(function, missing, read, len(each), what, processes, name):
+        described = name if processes else None
+        for number, value in self._each(
+            function, missing, read, len(each), what, described, one=short
+        ):
             values[number] = self._cache.keep(keys[number], value)
         return values
 
@@ -220,19 +226,23 @@ class Workspace:
         common: Sequence[Any],
         total: int,
         what: str,
-        processes: bool = False,
-        name: Callable[[Any], str] = str,
+        described: Callable[[Any], str] | None = None,
+        one: bool = False,
     ) -> Iterator[tuple[int, Any]]:
-        """The number and result of each job as it finishes; one bar for all."""
-        models = [one for one in common if isinstance(one, Model)]
-        most = self.workers or min([cores(), *(default_workers(one.device) for one in models)])
+        """The number and result of each job as it finishes; one bar for all.
+
+        In processes if jobs are `described` for errors; one at a time by default if `one`.
+        """
+        devices = [value.device for value in common if isinstance(value, Model)]
+        default = 1 if one else min([cores(), *map(default_workers, devices)])
+        most = self.workers or default
         workers, numbers, before = min(most, max(1, len(jobs))), list(jobs), total - len(jobs)
         rest = list(jobs.values())
         with self.progress(what, "jobs") as report:
             report(before, total)
             finished = (
-                run_in_processes(function, rest, workers, name, common)
-                if processes and workers > 1
+                run_in_processes(function, rest, workers, described, common)
+                if described is not None and workers > 1
                 else _in_threads(function, rest, workers, common=common)
             )
             for done, (number, value) in enumerate(finished, before + 1):
