@@ -78,7 +78,7 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
 def significant(study: Tables) -> pd.DataFrame:
     """The differences with an interval, and whether each is significant after correction."""
     table, claims = study.table("group_differences"), _claims(study)
-    known = np.array([claim.comparison.known for claim in claims], dtype=bool)
+    known = np.array([claim.comparison.has_interval for claim in claims], dtype=bool)
     judged = judge([claim.comparison for claim in claims], SMALLEST)
     sure = np.array([one.significant for one in judged], dtype=bool)
     return table.loc[known].assign(significant=sure)

@@ -146,7 +146,7 @@ def target_claims(study: Tables) -> list[Claim]:
 
 def _harder(uniform: Claim, similar: Claim) -> Claim:
     """The claim with the stronger control; the other control is named with it."""
-    if not similar.comparison.known:
+    if not similar.comparison.has_interval:
         return uniform
     hard, easy = sorted((uniform, similar), key=lambda one: one.difference_low)
     return replace(hard, also=(f"{easy.control_name} {decimal(easy.control)}",))
