@@ -24,8 +24,8 @@ def within_budget(rows: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, dic
 def excerpt(content: str) -> str:
     """The beginning of a text on one line.
 
-    >>> excerpt("one\\ntwo"), excerpt("word " * 100)[-12:]
-    ('one two', 'ord word ...')
+    >>> excerpt("one\\ntwo"), excerpt("word " * 100)[-8:]
+    ('one two', 'rd w ...')
     """
     line = " ".join(content.split())
     return line if len(line) <= EXCERPT else f"{line[: EXCERPT - 4].rstrip()} ..."
