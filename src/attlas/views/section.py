@@ -123,7 +123,7 @@ def _as_usual(study: Tables, usual: list[Fact]) -> list[Fact]:
     return usual
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Section:
     """A noun of the field as title, the question it answers, and what to be careful about.
 
