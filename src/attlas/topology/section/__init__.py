@@ -31,21 +31,16 @@ CONTROLS = {
 }
 SCORES = (
     Column("classifier", "classifier", format="words", words=CLASSIFIERS),
-    Column(
-        "mcc",
-        "MCC",
-        format="three",
-        kind="above",
-        interval=("mcc_low", "mcc_high"),
-        control_row={"classifier": "length_only"},
-    ),
-    Column(
-        "accuracy",
-        "accuracy",
-        format="three",
-        kind="above",
-        interval=("accuracy_low", "accuracy_high"),
-        control_row={"classifier": "length_only"},
+    *(
+        Column(
+            name,
+            label,
+            format="three",
+            kind="above",
+            interval=(f"{name}_low", f"{name}_high"),
+            control_row={"classifier": "length_only"},
+        )
+        for name, label in {"mcc": "MCC", "accuracy": "accuracy"}.items()
     ),
     Column("n", "n", format="count"),
 )
