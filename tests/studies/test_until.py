@@ -77,7 +77,10 @@ def test_stopped_at_any_step_it_resumes_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = check_resumes(
-        lambda folder, fresh: study(folder, fresh=fresh), tmp_path, monkeypatch, 5
+        lambda folder, fresh: study(folder, fresh=fresh, measures="surface"),
+        tmp_path,
+        monkeypatch,
+        every=11,
     )
     assert steps > 10
 
