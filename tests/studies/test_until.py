@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import t
 
 import attlas
+from attlas.cli.study import StudyCommand
 from attlas.corpora import Corpus
 from attlas.measures.surface import COLUMNS, Surface
 from attlas.studies import Study
@@ -77,7 +78,10 @@ def test_stopped_at_any_step_it_resumes_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = check_resumes(
-        lambda folder, fresh: study(folder, fresh=fresh), tmp_path, monkeypatch, 5
+        lambda folder, fresh: study(folder, fresh=fresh, measures="surface"),
+        tmp_path,
+        monkeypatch,
+        every=11,
     )
     assert steps > 10
 
@@ -109,6 +113,28 @@ def test_a_corpus_that_ends_first_says_so(tmp_path: Path) -> None:
     single = study(tmp_path / "single", TEXTS[:1])
     assert single.manifest["until"]["widest"] is None
     assert "are unknown, not ±0.08" in dict(facts(single, {}))["stopped"]
+
+
+def test_the_command_line_takes_it(
+    tmp_path: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "texts.txt"
+    data.write_text("\n".join(TEXTS), encoding="utf-8")
+    command = StudyCommand(
+        data=str(data),
+        model=str(tiny_folder),
+        measures="surface",
+        out=tmp_path / "one",
+        until=UNTIL,
+        workers=1,
+        report=False,
+    )
+    command.run()
+    read = Study.open(tmp_path / "one").manifest["counts"]["read"]
+    assert f"stopped   after {read} of 80 rows" in capsys.readouterr().out
+    assert read < 80
+    with pytest.raises(AttlasError, match=r"until is 2; .*at most 0.5"):
+        StudyCommand(data=str(data), until=2)
 
 
 def test_until_is_part_of_the_identity(tmp_path: Path) -> None:

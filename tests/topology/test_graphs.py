@@ -1110,7 +1110,8 @@ def test_a_study_has_the_tables_and_one_worker_and_two_write_the_same_bytes(tmp_
     ]
     assert files[0] == files[1]
     study = studies[0]
-    assert set(study.tables) == {"texts", *NAMES, *(f"{name}_heads" for name in NAMES)}
+    ends = ("", "_heads", "_replicates", "_reliability")
+    assert set(study.tables) == {"texts", *(f"{name}{end}" for name in NAMES for end in ends)}
     for name in NAMES:
         table = study.table(name)
         assert table["text"].tolist() == [str(number) for number in range(600)]

@@ -35,9 +35,9 @@ def paired_interval(
     """The difference of two means over the same texts, and the ends of its 95% interval.
 
     `replicates` are [..., replicate], in both of the same draws of texts. The interval is Student's
-    with the standard deviation of the replicates' differences: of 200 replicates that has a random
-    error of 5%, their 2.5% percentile one of 12% of the interval, and means over texts are nearly
-    normal. Degrees of freedom are those of the fewer, texts or replicates.
+    with the standard deviation of the replicates' differences: its half-width has a random error of
+    5% with 200 replicates, that of percentiles 10%, and means over texts are nearly normal. Degrees
+    of freedom are those of the fewer, texts or replicates.
 
     >>> paired_interval([0.5], [0.25], [[0.5, 0.75]], [[0.25, 0.5]], 100)
     (array([0.25]), array([0.25]), array([0.25]))
