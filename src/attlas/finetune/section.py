@@ -12,6 +12,7 @@ TEXT = prose(__file__)["finetune"]
 COLUMNS = (
     Column("epoch", "epoch", format="general"),
     Column("C", "C", format="general"),
+    Column("loss", "loss"),
     Column("mcc", "MCC"),
     Column("accuracy", "accuracy", kind="above", control="majority"),
     Column("majority", "majority class"),
