@@ -161,7 +161,7 @@ CASES = {
     "study": Case(
         attlas.study,
         lambda: {"model": bert(), "texts": list(labelled()), "measures": "entropy"},
-        {"measures": ["surface"], "seed": 1},
+        {"measures": ["surface"], "seed": 1, "by": "label", "until": 0.1},
         ["texts"],
     ),
     "explain": Case(

@@ -34,6 +34,10 @@ class Groups(Experiment):
     """
 
     name: ClassVar[str] = "groups"
+    clause: ClassVar[str] = (
+        "texts were divided into groups, and the means of every head over each group were compared "
+        "(Welch's interval of the difference, beyond the one that uniform attention shows)"
+    )
     resolves: ClassVar[str] = "work:resolve"
     checks: ClassVar[str] = "work:check"
 

@@ -15,7 +15,7 @@ from attlas.views.charts import head_grid
 from attlas.views.claims import Claim, whole
 from attlas.views.numbers import head_name
 from attlas.views.section import Figure, Tables, prose
-from attlas.views.tables import Column, TextTable, declared, text_table
+from attlas.views.tables import Column, TextTable, text_table
 
 TEXT = prose(__file__)["groups"]
 SMALLEST = 0.02  # a share of attention, or nats
@@ -41,7 +41,8 @@ def _called(measure: str, column: str) -> str:
     ('attention to previous token', 'betti: b0 mean')
     """
     begin, columns = KNOWN.get(measure, (f"{measure}: ", ()))
-    return begin + declared(columns, [column])[0].label
+    label = next((one.label for one in columns if one.name == column), column.replace("_", " "))
+    return begin + label
 
 
 def _claims(study: Tables) -> list[Claim]:

@@ -65,6 +65,10 @@ class Examples(Measure[ExamplesState]):
     """
 
     name: ClassVar[str] = "examples"
+    clause: ClassVar[str] = (
+        "for each head, example texts at five quantiles of how far its entropy is below that of "
+        "uniform attention, or of its attention to a target, from a random sample of the corpus"
+    )
     score: str = option("entropy", "Score by which texts are ordered.", choices=SCORES)
     size: int = option(40, "Number of texts in the sample.", at_least=1, at_most=10_000)
     keys: int = option(8, "Number of weights of each row.", at_least=1, at_most=64)

@@ -172,6 +172,10 @@ class Targets(Measure[TargetsState]):
     """
 
     name: ClassVar[str] = "targets"
+    clause: ClassVar[str] = (
+        "the mean share of a head's attention that goes to chosen words, compared with uniform "
+        "attention and with other words that occur about as often"
+    )
     own: ClassVar[bool] = True
     words: str = option("", "Words, separated by blanks.")
     pattern: str = option("", "Regular expression that matches whole words.")
