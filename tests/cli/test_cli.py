@@ -922,7 +922,7 @@ def test_explain(
     assert again.code == 0, again.error
     for message in (
         "Integrated gradients needed",
-        "Agreement with attention: nothing beyond the control. Closest: ",
+        "Warning: Nothing beyond the control: Agreement with attention",
         "runs/why/report.html",
     ):
         assert message in again.out, message

@@ -125,7 +125,7 @@ CASES: dict[str, tuple[str, str, Frames, Frames]] = {
     ),
     "few explained texts": (
         "explanations",
-        "Token attribution (12 to explain)",
+        "Token attribution (12 texts to explain)",
         explained(12, 0.9),
         explained(40, 0.9),
     ),
@@ -167,13 +167,13 @@ CASES: dict[str, tuple[str, str, Frames, Frames]] = {
     ),
     "all bars at chance, without claims": (
         "topk",
-        "Nothing beyond chance: Most attended tokens; every bar is at its chance mark.",
+        "Nothing beyond the control: Most attended tokens.",
         listed(1.0),
         listed(2.0),
     ),
     "all claims at chance": (
         "syntax",
-        "Nothing beyond chance: ",
+        "Nothing beyond the control: ",
         probed(0, 0.01),
         probed(0, 0.3),
     ),

@@ -160,8 +160,8 @@ def runs(kind: type[Experiment]) -> Callable[..., object]:
 CASES = {
     "study": Case(
         attlas.study,
-        lambda: {"model": bert(), "texts": list(labelled()), "measures": "entropy"},
-        {"measures": ["surface"], "seed": 1, "by": "label", "until": 0.1},
+        lambda: {"model": bert(), "texts": list(labelled()), "measures": "surface"},
+        {"measures": ["entropy"], "seed": 1, "by": "label", "until": 0.1},
         ["texts"],
     ),
     "explain": Case(

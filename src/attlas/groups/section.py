@@ -113,7 +113,7 @@ def _grid(rows: pd.DataFrame) -> Any:
             **{name: some["beyond"], f"{name}_muted": ~some["significant"]}
         )
         frame = frame.merge(values, on=["layer", "head"], how="left")
-    strongest = rows[rows["significant"]]["beyond"].abs()
+    strongest = rows[rows["significant"]]["beyond"].abs().dropna()
     first = names[strongest.idxmax()] if len(strongest) else None
     return head_grid(frame.reset_index(drop=True), columns, first)
 
