@@ -131,7 +131,7 @@ CASES: dict[str, tuple[str, str, Frames, Frames]] = {
     ),
     "four dev texts": (
         "finetune",
-        "(4 to choose and score on)",
+        "(4 texts to choose and score on)",
         tuned(4, 0.9),
         tuned(40, 0.9),
     ),
