@@ -786,7 +786,9 @@ def test_the_terminal_says_the_numbers(
         ".100",
     ]
     assert lines[2].split()[:3] == ["dot", "100", ".800"]
-    marked = [line for line in lines if line.startswith(("! ", "+ ", "~ ", "- "))]
+    marked = [
+        line for line in lines if line.startswith(("Warning: ", "Signal: ", "Weak: ", "Note: "))
+    ]
     for sentence in findings(study):
         assert any(sentence in line for line in marked), sentence
     assert lines[-2] == f"report    {tmp_path / 'report.html'}"

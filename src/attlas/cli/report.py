@@ -35,7 +35,7 @@ class ReportCommand:
 
     out: Path | None = option(None, "File for the page (default: DIR/report.html).")
     charts: Path | None = option(None, "Also write every chart into this folder.")
-    kind: str = option("svg", FORMAT.help, flags=("--format",), choices=FORMAT.choices)
+    format: str = option("svg", FORMAT.help, choices=FORMAT.choices)
     tables: Path | None = option(
         None, "Also write every table into this folder, as LaTeX (booktabs) and CSV."
     )
@@ -73,7 +73,9 @@ class ReportCommand:
             page = opened.report(self.out or folders[0] / "report.html", force=self.force)
             charts, tables = [], []
             if self.charts is not None:
-                charts = write_charts(opened, sections(), self.charts, self.kind, force=self.force)
+                charts = write_charts(
+                    opened, sections(), self.charts, self.format, force=self.force
+                )
             if self.tables is not None:
                 tables = write_tables(opened, sections(), self.tables, force=self.force)
         if self.as_json:

@@ -181,7 +181,7 @@ def tint_colour(tints: Mapping[str, Tint], **legend: Any) -> alt.Color:
 
 def tint_title(tints: Mapping[str, Tint]) -> alt.Title:
     """What the tint of the column that is shown starts at, as the title of a picture."""
-    says = {name: one.says for name, one in tints.items()}
+    says = {name: one.says.split("; ") for name, one in tints.items()}
     text = alt.ExprRef(f"({json.dumps(says)})[shown]")
     return alt.Title(text=text, fontSize=11, fontWeight=400)
 
