@@ -37,7 +37,8 @@ def test_a_file_that_exists_needs_force(ending: str, tmp_path: Path) -> None:
     assert check_output(path, (PAGE, *PICTURES)) == path
     path.write_text(MINE)
     with pytest.raises(
-        StudyError, match=r"mine\.\w+ already exists; .* overwrite it with --force \(force=True\)$"
+        StudyError,
+        match=r"mine\.\w+ already exists; .* overwrite it with --force \(in Python, force=True\)$",
     ):
         check_output(path, (PAGE, *PICTURES))
     assert check_output(path, (PAGE, *PICTURES), True) == path

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from hashlib import shake_128
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from attlas.core.text import Text
 from attlas.support.arrays import Floats, Ints
-from attlas.support.fingerprint import content_of
+from attlas.support.fingerprint import random_bytes
 
 REPLICATES = 200
 _BITS = 32  # of a random number
@@ -57,4 +56,4 @@ def poisson(random: Ints) -> Floats:
 
 def _random_bytes(text: Text) -> bytes:
     """Random numbers that depend on the text alone: one per replicate, and one more."""
-    return shake_128(content_of((text.id, text.text))).digest((REPLICATES + 1) * _BITS // 8)
+    return random_bytes((text.id, text.text), (REPLICATES + 1) * _BITS // 8)

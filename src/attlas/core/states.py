@@ -7,7 +7,6 @@ one row per text or token: a study writes those out shard by shard and never hol
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
@@ -26,6 +25,7 @@ from attlas.stats.correlations import spearman
 from attlas.stats.replicates import spearman_brown
 from attlas.stats.verdicts import student_quantile
 from attlas.support.arrays import Array, Floats, Ints
+from attlas.support.fingerprint import random_bytes
 
 if TYPE_CHECKING:
     from attlas.core.attention import Attention
@@ -369,8 +369,7 @@ class TypeSample(Tally):
 @lru_cache(maxsize=2**16)
 def string_hash(string: str) -> int:
     """A number that is the same on every machine, and evenly spread over strings."""
-    digest = hashlib.blake2b(string.encode("utf-8", "backslashreplace"), digest_size=8)
-    return int.from_bytes(digest.digest(), "big")
+    return int.from_bytes(random_bytes(string, 8), "big")
 
 
 @dataclass

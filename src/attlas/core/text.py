@@ -5,12 +5,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
 from attlas.core.annotations import WHERE
 from attlas.support.errors import CorpusError
-from attlas.support.fingerprint import FingerprintError, Put, feed
+from attlas.support.fingerprint import FingerprintError, Put, feed, random_bytes
 
 _NO_ANNOTATIONS: Mapping[str, Any] = {}
 
@@ -51,8 +50,7 @@ class Text:
     @property
     def key(self) -> int:
         """A number below 2**63 made from id and text, to choose texts by, whatever their order."""
-        content = f"{self.id}\0{self.text}".encode("utf-8", "replace")
-        return int.from_bytes(sha256(content).digest()[:8], "big") >> 1
+        return int.from_bytes(random_bytes((self.id, self.text), 8), "big") >> 1
 
     def problem(self) -> str | None:
         """Why this text cannot be analysed, or None if it can."""

@@ -22,7 +22,7 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from functools import cache, singledispatch
-from hashlib import sha256
+from hashlib import sha256, shake_128
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePath
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -229,6 +229,11 @@ def content_of(thing: Any) -> bytes:
     parts: list[bytes] = []
     feed(thing, parts.append)
     return b"".join(parts)
+
+
+def random_bytes(thing: Any, count: int) -> bytes:
+    """Bytes that follow from the content of a thing alone, and look random."""
+    return shake_128(content_of(thing)).digest(count)
 
 
 @feed.register
