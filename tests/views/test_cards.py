@@ -54,7 +54,7 @@ def test_the_strongest_finding_about_a_head_names_it() -> None:
     one = card(claim(0, 1, 0.3), claim(0, 2, 0.9), claim(0, 3, 0.1), *others)
     assert one.sentence == (
         "L0H1 does it: 0.30 [0.28, 0.32], uniform 0.10 (n = 100). "
-        "1 of the 2 other heads do so too. (signal)"
+        "Above the control: 2 of 3 heads. (signal)"
     )
     assert one.comparisons == 2
     assert [row.value for row in one.rows["One"]] == [0.3, 0.5]
