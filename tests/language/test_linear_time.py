@@ -85,7 +85,7 @@ READERS: dict[str, Callable[[str], Any]] = {
         [rule(list(text)) for rule in (surface_head, name_head)] and capitalised(list(text), ())
     ),
     "measures": parse_names,
-    "pictures": _pieces,
+    "pictures": lambda text: _pieces(text, 112),
 }
 
 

@@ -239,10 +239,10 @@ def head_table(names: Sequence[str], mean: Any, **others: Any) -> pd.DataFrame:
 REPLICATES, RELIABILITY = "_replicates", "_reliability"  # the names of tables end so
 
 
-def beside_heads(table: str, ending: str) -> str:
+def companion_table(table: str, ending: str) -> str:
     """The name of a table that goes with a table of heads.
 
-    >>> beside_heads("betti_heads", REPLICATES), beside_heads("surface", RELIABILITY)
+    >>> companion_table("betti_heads", REPLICATES), companion_table("surface", RELIABILITY)
     ('betti_replicates', 'surface_reliability')
     """
     return table.removesuffix("_heads") + ending
@@ -264,6 +264,6 @@ def head_tables(table: str, names: Sequence[str], heads: HeadMeans) -> dict[str,
     reliability = {"column": np.array(names, dtype=object), **heads.reliability()}
     return {
         table: head_table(names, **heads.columns()),
-        beside_heads(table, REPLICATES): pd.DataFrame(replicates),
-        beside_heads(table, RELIABILITY): pd.DataFrame(reliability),
+        companion_table(table, REPLICATES): pd.DataFrame(replicates),
+        companion_table(table, RELIABILITY): pd.DataFrame(reliability),
     }

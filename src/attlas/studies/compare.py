@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from attlas.core.measure import RELIABILITY, REPLICATES, beside_heads
+from attlas.core.measure import RELIABILITY, REPLICATES, companion_table
 from attlas.stats.replicates import paired_interval
 from attlas.support.errors import StudyError
 
@@ -24,10 +24,12 @@ def paired_differences(study: Study, other: Study, table: str) -> pd.DataFrame:
     """
     heads, others = _checked(study, other, table)
     replicates, other_replicates = (
-        one.table(beside_heads(table, REPLICATES)).sort_values([*HEADS, "replicate"], kind="stable")
+        one.table(companion_table(table, REPLICATES)).sort_values(
+            [*HEADS, "replicate"], kind="stable"
+        )
         for one in (study, other)
     )
-    reliability = study.table(beside_heads(table, RELIABILITY)).set_index("column")
+    reliability = study.table(companion_table(table, RELIABILITY)).set_index("column")
     texts = reliability["first_texts"] + reliability["second_texts"]
     names = [name for name in replicates if name not in (*HEADS, "replicate")]
     out = heads[HEADS].copy()
@@ -44,7 +46,7 @@ def paired_differences(study: Study, other: Study, table: str) -> pd.DataFrame:
 def _checked(study: Study, other: Study, table: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The tables of heads of two studies; refused if they have no pairs of replicates."""
     for one in (study, other):
-        for name in (table, beside_heads(table, REPLICATES)):
+        for name in (table, companion_table(table, REPLICATES)):
             if not one.has(name):
                 raise StudyError(
                     f"{one.folder} has no table {name!r}; compare tables of heads that have "
