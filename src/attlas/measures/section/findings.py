@@ -99,7 +99,7 @@ def _reliability_notes(study: Tables, table: str, by: str, names: Mapping[str, s
     each = [
         f"{names[row['column']]} {decimal(row['reliability'])}" for row in rows.to_dict("records")
     ]
-    texts = " and ".join(f"{int(rows[name].max()):,}" for name in ("first_texts", "second_texts"))
+    texts = " and ".join(f"{whole(rows[name].max()):,}" for name in ("first_texts", "second_texts"))
     return [
         f"Ranking of heads {by} {', '.join(each)}: split-half reliability (n = {texts} texts in "
         "the halves; 0 is chance)."
