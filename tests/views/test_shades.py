@@ -88,8 +88,8 @@ def test_a_grid_names_the_control_of_the_column_that_is_shown() -> None:
     frame = pd.DataFrame({"layer": [0], "head": [0], "a": 0.5, "a_uniform": 0.25, "b": 3.0})
     columns = [Column("a", "share", kind="above", control="a_uniform"), Column("b", "cycles")]
     (title,) = [part["title"] for part in chart_spec(head_grid(frame, columns))["hconcat"][:1]]
-    assert '"share; tint above uniform attention (.25)"' in title["text"]["expr"]
-    assert '"cycles; plain scale: no control"' in title["text"]["expr"]
+    assert '["share", "tint above uniform attention (.25)"]' in title["text"]["expr"]
+    assert '["cycles", "plain scale: no control"]' in title["text"]["expr"]
 
 
 def test_a_column_that_is_not_declared_is_refused_in_one_line() -> None:
