@@ -31,6 +31,7 @@ from attlas.core.annotations import (
     Mention,
 )
 from attlas.measures.importance import Importance
+from attlas.measures.targets import Targets
 from attlas.models import Model
 from attlas.relations.candidates import related_texts
 from attlas.stats.intervals import wilson
@@ -127,7 +128,8 @@ class Null:
 
 
 def _study(null: Null) -> Study:
-    measures = ("surface", "entropy", "betti", "templates", Importance(ablation=SCORED))
+    others = Targets(words="not very"), Importance(ablation=SCORED)
+    measures = ("surface", "entropy", "betti", "templates", *others)
     return attlas.study(null.model(), null.texts(SCORED), measures, workers=1, progress=False)
 
 
@@ -181,10 +183,12 @@ def _experiments(null: Null) -> Iterator[attlas.Experiment]:
 
 
 def results(null: Null) -> Iterator[Study]:
-    """A study and one experiment of every kind."""
+    """A study, one experiment of every kind, and a study by label."""
     yield _study(null)
     for experiment in _experiments(null):
         yield attlas.run(experiment, workers=1, progress=False)
+    model, texts, measures = null.model(), null.texts(2 * SCORED), ("surface", "entropy")
+    yield attlas.study(model, texts, measures, by="label", workers=1, progress=False)
 
 
 @dataclass

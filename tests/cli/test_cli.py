@@ -433,9 +433,9 @@ def test_finetune_then_topology(
     output = inside(*command)  # the same again: what was done, in words
     assert (output.code, output.error) == (0, "")
     first = [line.split()[0] for line in output.out.splitlines() if line]
-    assert first[:4] == ["epoch", "1", "2", "!"]  # few texts
+    assert first[:4] == ["epoch", "1", "2", "Warning:"]  # few texts
     assert first[-3:] == ["model", "report", "next"]
-    assert "Fine-tuning (16 to choose and score on)" in output.out
+    assert "Fine-tuning (16 texts to choose and score on)" in output.out
     study = attlas.Study.open(tmp_path / "tuned")
     mcc = numbers.decimal(content["scores"]["mcc"])
     (claim,) = [one for one in findings(study) if one.startswith("The fine-tuned model predicts")]

@@ -93,6 +93,7 @@ def test_a_study_of_a_long_classifier_has_all_tables(tmp_path: Path) -> None:
         "special_gradient",
         "importance",
         "explanations",
+        "targets",
     }  # they must be named
     assert set(done.manifest["measures"]) == set(MEASURES) - costly
     again = attlas.study(model, sentences(6), "all", tmp_path)
