@@ -126,7 +126,7 @@ def test_all_parts_run_and_are_found_again(
         return path
 
     monkeypatch.setattr("attlas.views.report.charts.export", draw)
-    monkeypatch.setattr("attlas.views.report._picture", lambda content, suffix: b"")
+    monkeypatch.setattr("attlas.views.report._bytes", lambda content, suffix: b"")
     monkeypatch.setattr("attlas.views.report.write_bytes", lambda path, data: draw(data, path))
     model = tiny("bert")
     messages: list[str] = []
