@@ -158,6 +158,7 @@ def test_all_parts_run_and_are_found_again(
     assert f"{scored['binary_accuracy']:.3f}" in text
     assert all(path.is_file() for path in done.pictures)
     assert {name.split("-")[0] for name in drawn} == {
+        "captions",
         "relation_texts",
         "relations",
         "relations_directions",
