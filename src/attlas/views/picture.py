@@ -170,12 +170,12 @@ def legend_svg(
     """The tints from none to the darkest between the words for both ends, in as many lines."""
     size = 14
     first = wrapped(low, width - 8)
-    beside = len(first) == 1 and (len(low) + len(high)) * LETTER + swatches * size + 24 < width
+    is_one_line = len(first) == 1 and (len(low) + len(high)) * LETTER + swatches * size + 24 < width
     parts = [
         f'<text x="4" y="{13 + 15 * at}" fill="{SOFT}">{xml_text(line)}</text>'
         for at, line in enumerate(first)
     ]
-    x, y = (8 + len(low) * LETTER, 0) if beside else (4, 15 * len(first) + 3)
+    x, y = (8 + len(low) * LETTER, 0) if is_one_line else (4, 15 * len(first) + 3)
     for level in range(swatches):
         parts.append(
             f'<rect x="{x + size * level:.1f}" y="{y + 3}" width="{size}" height="11" '
