@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+gc.set_threshold(50_000, 20, 20)  # a second of every import is a look through what stays
+os.fsync = lambda file: None  # type: ignore[assignment]  # no test loses power; disks take long
 THREADS = int(
     os.environ.get("ATTLAS_TEST_THREADS", "1")
 )  # 2: another order of sums, as on other machines

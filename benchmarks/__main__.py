@@ -9,7 +9,17 @@ import time
 
 import torch
 
-BENCHMARKS = ("study", "memory", "topology", "long", "explain", "heads", "relations", "dynamics")
+BENCHMARKS = (
+    "study",
+    "memory",
+    "topology",
+    "long",
+    "explain",
+    "heads",
+    "relations",
+    "dynamics",
+    "browser",
+)
 
 if __name__ == "__main__":
     began = time.perf_counter()

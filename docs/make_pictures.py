@@ -55,9 +55,24 @@ def long_pictures(browser: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         page = browser.new_page(viewport={"width": 1100, "height": 640})
         page.goto(seen.write(Path(folder) / "look.html").as_uri())
-        page.select_option("[data-choose=layer]", "5")
+        page.locator(".words w").nth(60).wait_for()
+        page.select_option("[data-choose=head]", "L5")
         page.locator(".words w").nth(60).click()
         page.screenshot(path=FOLDER / "long_look.png")
+
+
+def report_pictures(browser: Any, study: Study) -> None:
+    """The first screen of a report, its section of all heads, and tinted texts."""
+    page = browser.new_page(viewport={"width": 1440, "height": 1000})
+    page.goto(study.report(study.folder / "report.html").resolve().as_uri())
+    page.locator(".attlas-heads [role=gridcell]").first.wait_for()
+    page.wait_for_timeout(1_000)
+    page.screenshot(path=FOLDER / "report.png")
+    for name in ("all-heads", "totals"):
+        page.locator(f"#{name}").scroll_into_view_if_needed()
+        page.wait_for_timeout(1_000)
+    page.locator("#all-heads").screenshot(path=FOLDER / "heads.png")
+    page.locator("#totals figure").first.screenshot(path=FOLDER / "texts.png")
 
 
 def lines_picture(study: Study) -> None:
@@ -72,9 +87,10 @@ def explained_pictures(browser: Any, study: Study) -> None:
     """
     page = browser.new_page(viewport={"width": 1000, "height": 800})
     page.goto(study.report(study.folder / "report.html").resolve().as_uri())
-    page.wait_for_selector("svg.marks")
-    page.locator("#explanations .text w").nth(4).click()
-    page.locator("#explanations figure").first.screenshot(path=FOLDER / "explained.png")
+    page.locator("#explanations w").nth(4).click()
+    page.locator("#explanations figure").nth(1).scroll_into_view_if_needed()
+    page.wait_for_timeout(1_000)
+    page.locator("#explanations figure").nth(1).screenshot(path=FOLDER / "explained.png")
 
 
 def dynamics_picture(study: Study) -> None:
@@ -97,10 +113,7 @@ if __name__ == "__main__":
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox"]
         )
-        page = browser.new_page(viewport={"width": 1000, "height": 800})
-        page.goto(studies[0].report(studies[0].folder / "report.html").resolve().as_uri())
-        page.wait_for_selector("svg.marks")
-        page.locator("#totals figure").screenshot(path=FOLDER / "texts.png")
+        report_pictures(browser, studies[0])
         for one in studies:
             if one.has("explanations"):
                 explained_pictures(browser, one)

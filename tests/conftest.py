@@ -27,11 +27,29 @@ assert WEIGHTS in {"mapped", "memory"}, (
 )
 
 
-# What `make quick` leaves out: folders of whole commands and experiments, and whatever uses one of
-# these fixtures.
+# What `make quick` leaves out: folders and files of whole commands, studies and experiments, pages
+# of the documentation, and whatever uses one of these fixtures.
 COSTLY_FOLDERS = {"attacks", "cli", "contracts", "experiments", "finetune", "laws", "papers"}
-COSTLY_FOLDERS |= {"plugin", "relations"}
+COSTLY_FOLDERS |= {"plugin", "relations", "studies"}
+COSTLY_FILES = {
+    "dynamics/test_grid.py",
+    "dynamics/test_section.py",
+    "explain/test_corpus.py",
+    "explain/test_section.py",
+    "groups/test_groups.py",
+    "measures/test_head_map.py",
+    "measures/test_importance.py",
+    "measures/test_several_measures.py",
+    "measures/test_special_gradient.py",
+    "models/test_hostile_models.py",
+    "topology/test_classifier.py",
+    "tree/test_experiment.py",
+    "views/test_claims.py",
+    "views/test_paper.py",
+    "views/test_views.py",
+}
 COSTLY_FIXTURES = {"_forks", "attlas_anew", "inside", "minilm"}
+SLOW_PAGES = {"heads.md", "relations.md"}  # of the docs: they train on whole treebanks
 TESTS = Path(__file__).parent
 
 
@@ -39,11 +57,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs a browser as slow, and what has a costly folder or fixture as costly."""
     for item in items:
         fixtures = {*getattr(item, "fixturenames", ())}
-        if "browser" in fixtures:
+        if "browser" in fixtures or item.path.name in SLOW_PAGES:
             item.add_marker(pytest.mark.slow)
-        folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
-        if folder in COSTLY_FOLDERS or fixtures & COSTLY_FIXTURES:
+        if _is_costly(item.path) or fixtures & COSTLY_FIXTURES:
             item.add_marker(pytest.mark.costly)
+
+
+def _is_costly(path: Path) -> bool:
+    if path.suffix == ".md" or not path.is_relative_to(TESTS):
+        return path.suffix == ".md"
+    name = path.relative_to(TESTS)
+    return name.parts[0] in COSTLY_FOLDERS or name.as_posix() in COSTLY_FILES
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -182,8 +206,9 @@ def inside(
     """
     from threadpoolctl import threadpool_limits
 
-    for name in ("TRANSFORMERS_VERBOSITY", "HF_HUB_DISABLE_PROGRESS_BARS"):
-        monkeypatch.setenv(name, "error" if "VERBOSITY" in name else "1")
+    monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "error")
+    monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str | Path) -> CommandOutput:

@@ -61,9 +61,11 @@ def study(
     """
     from attlas.catalogue import measures_of
     from attlas.corpora import read
+    from attlas.groups.experiment import check_groups
     from attlas.studies.run import study as run_study
 
     if by is not None:
+        check_groups(by, options.get("until"))
         named = {"text": text, "label": label, "by": by}
         return _compared(model, texts, measures_of(measures), out, {**named, **options})
     corpus = read(texts, text=text, label=label)
@@ -87,18 +89,28 @@ def _compared(
     return run(Groups(data=texts, model=model, measures=measures, **own), out, **how)
 
 
-def attention(model: Any, text: str | Text, importance: Any = None) -> TextAttention:
+def attention(
+    model: Any,
+    text: str | Text,
+    importance: Any = None,
+    *,
+    matrix: str | Iterable[str] = (),
+    matrix_tokens: int = 1_024,
+) -> TextAttention:
     """The attention of one text in all layers; `model` is anything `attlas.load` takes.
 
     All weights are kept if they take at most a gigabyte; of longer texts what each token receives,
     the pattern of each head and the words that go with each word. `importance` is a study with that
     measure, its folder, or a table [layer, head]: it adds a view with heads weighted by it.
+    `matrix` names heads, such as "L2H8,L0H2", whose weights between the first `matrix_tokens`
+    tokens (at most 4,096) the page shows as matrices.
     """
     from attlas.explain.importance import importance_grid
     from attlas.models import load
     from attlas.models.look import attention as look
 
-    return look(load(model), text, importance_grid(importance))
+    grid = importance_grid(importance)
+    return look(load(model), text, grid, matrix=matrix, matrix_tokens=matrix_tokens)
 
 
 def _report(study: Study) -> str:

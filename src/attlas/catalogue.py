@@ -50,6 +50,12 @@ def subjects() -> tuple[Subject, ...]:
     return (*own, *_plug_ins(own))
 
 
+def has_plug_ins() -> bool:
+    """Whether packages next to Attlas add subjects or measures, whose code is their own."""
+    own = all(one.package.startswith("attlas.") for one in subjects())
+    return not own or bool(entry_points(group=MEASURE_GROUP))
+
+
 @cache
 def measures() -> Registry[type[Measure[Any]]]:
     """All measures by name: those of the subjects, then single ones of other packages."""

@@ -17,6 +17,10 @@ from tests.builders.processes import Run, Start
 
 AT_ONCE = COUNTING.replace("signal.SIGKILL", "signal.SIGINT")
 MOMENTS = 10
+INTERRUPTED = (
+    *("study", "study of shards", "study until", "study by"),
+    *("probe syntax", "finetune all"),
+)
 QUICK = (("study", 4), ("probe syntax", 6))
 STARTED = """
 import signal
@@ -31,7 +35,14 @@ SAID = "attlas: interrupted; run the same command again to resume"
 def moments() -> list[object]:
     return [
         pytest.param(name, number, marks=[] if (name, number) in QUICK else [pytest.mark.attack])
-        for name in ("study", "study of shards", "probe syntax", "finetune all")
+        for name in (
+            "study",
+            "study of shards",
+            "study until",
+            "study by",
+            "probe syntax",
+            "finetune all",
+        )
         for number in range(MOMENTS)
     ]
 

@@ -19,7 +19,7 @@ from attlas.testing import tiny
 from attlas.testing.sections import CODES, Frames
 from attlas.views import charts
 from attlas.views.report import render, write_charts
-from tests.builders.pages import SECTIONS, open_page
+from tests.builders.pages import SECTIONS, draw_all, open_page
 from tests.builders.runs import command_line
 from tests.builders.studies import measured, studies, study_with
 
@@ -43,7 +43,6 @@ PAYLOADS = (
     "a\\b\\u003c]]>&lt;script&gt;",
 )
 ALL = " ".join(PAYLOADS)
-DRAWN = "[...document.querySelectorAll('[data-chart]')].every(one => one.querySelector('svg'))"
 PATIENCE = 240_000  # milliseconds; the page of all sections has many charts
 
 
@@ -104,7 +103,7 @@ def assert_harmless(browser: Any, path: Path, charts: bool = False) -> None:
     """Open a page, use everything on it, and see that nothing of its data became code."""
     page, wrong = open_page(browser, path, viewport={"width": 1200, "height": 800})
     if charts:
-        page.wait_for_function(DRAWN, timeout=PATIENCE)
+        draw_all(page, timeout=PATIENCE)
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     for menu in page.locator("select").all():
         if menu.is_visible():

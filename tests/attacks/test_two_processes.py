@@ -26,6 +26,7 @@ attlas.studies.folder.Folder.staging = staging
 import attlas.cli
 attlas.cli.main()
 """
+ATTACKED = ("study until", "study by", "probe syntax", "finetune")
 EITHER = pytest.mark.parametrize("fresh", [False, True], ids=["resume", "fresh"])
 
 
@@ -34,7 +35,10 @@ EITHER = pytest.mark.parametrize("fresh", [False, True], ids=["resume", "fresh"]
     "name",
     [
         "study",
-        *(pytest.param(one, marks=pytest.mark.attack) for one in ("probe syntax", "finetune")),
+        *(
+            pytest.param(one, marks=pytest.mark.attack)
+            for one in ("study until", "study by", "probe syntax", "finetune")
+        ),
     ],
 )
 def test_a_second_process_is_refused_and_the_first_not_disturbed(

@@ -57,11 +57,22 @@ VERBS = {
         " --measures entropy,totals --out {out}",
         moments=12,
     ),
+    "study until": Verb(
+        "study --data {home}/many.txt --model {home}/model --workers 2 --no-report"
+        " --measures surface,entropy --until 0.03 --out {out}",
+    ),
+    "study by": Verb(
+        "study --data {home}/labelled.jsonl --label label --by label --model {home}/classifier"
+        " --measures surface,entropy --no-report --out {out}",
+    ),
     "look": Verb("look 'a cat sat' --model {home}/model --html {out}/page.html", 4, folder=False),
     "report": Verb(
         "report {home}/study --out {out}/page.html --charts {out}/charts --format json",
         4,
         folder=False,
+    ),
+    "report tables": Verb(
+        "report {home}/study --out {out}/page.html --tables {out}/tables", 4, folder=False
     ),
     "explain": Verb(
         "explain --data {home}/texts.txt --model {home}/classifier --methods saliency,rollout"

@@ -67,6 +67,21 @@ def unfold(page: Any) -> None:
     page.evaluate("document.querySelectorAll('details.folded').forEach((one) => one.open = true)")
 
 
+def draw_all(page: Any, timeout: int = 60_000) -> None:
+    """Open what is folded, and draw every chart, as printing does: also those far from the screen.
+
+    A chart that cannot be drawn says so.
+    """
+    unfold(page)
+    page.wait_for_function("() => document.documentElement.dataset.charts === 'ready'")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('[data-chart]')].every(one => "
+        "one.querySelector('svg.marks') || one.innerText.includes('could not be drawn'))",
+        timeout=timeout,
+    )
+
+
 def open_page(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]:
     """A page opened from a file with the network off, and everything that went wrong in it."""
     page = browser.new_context(offline=True, **options).new_page()

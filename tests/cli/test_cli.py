@@ -28,6 +28,7 @@ import attlas
 from attlas.support import files
 from attlas.support.json import to_json
 from attlas.testing import tiny
+from attlas.testing.verbs import commands
 from attlas.views import numbers
 from tests.builders.pages import drawn_before, findings, n_pictures
 from tests.builders.processes import CommandOutput, Run
@@ -116,6 +117,25 @@ def test_a_study_of_ones_own_things(
     assert len(content["charts"]) == n_pictures(attlas.Study.open(tmp_path / "runs/reviews"))
     assert "pictures/surface-heads-next.svg" in content["charts"]  # every choice of a menu
     assert all((tmp_path / path).read_text().startswith("<svg") for path in content["charts"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["study", "--data", "embedded:messages"],
+        ["study", "--data", "embedded:messages", "--by", "label"],
+        ["look", "a cat"],
+    ],
+)
+def test_a_misspelt_model_folder_is_refused_before_a_model_library_is_imported(
+    words: list[str], tmp_path: Path
+) -> None:
+    (done,) = commands(tmp_path, [*words, "--model", "./runs/none"])
+    assert (done.code, done.out) == (2, "")
+    assert done.error.startswith("attlas: there is no folder runs/none; give a folder with config")
+    assert done.error.count("\n") == 1
+    assert not {*done.heavy} & {"torch", "transformers"}
+    assert done.seconds < 1.5
 
 
 BAD_INPUTS = {
@@ -220,7 +240,7 @@ def test_look(attlas_command: Run, tmp_path: Path, tiny_folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "[CLS] the cat sat on it [SEP]" in done.stdout
     assert "layer 1" in done.stdout
-    assert "<script>" in (tmp_path / "look.html").read_text()
+    assert '<script type="module">' in (tmp_path / "look.html").read_text()
     content = json.loads(
         attlas_command("look", "the cat sat", "--model", tiny_folder, "--json").stdout
     )
@@ -243,6 +263,29 @@ def test_report_of_what_is_no_study(attlas_command: Run, tmp_path: Path) -> None
         done = attlas_command("report", folder)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert message in done.stderr
+
+
+THREADS = """
+import sys
+from attlas.cli import main
+sys.argv = ["attlas", "measures"]
+try:
+    main()
+except SystemExit:
+    import torch
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only GNU's OpenMP says what it was set to")
+@pytest.mark.parametrize("own", ["active", None])
+def test_idle_threads_of_torch_sleep_unless_the_user_says_otherwise(own: str | None) -> None:
+    environment = {**os.environ, "OMP_DISPLAY_ENV": "true"}
+    environment.pop("OMP_WAIT_POLICY", None)
+    environment |= {} if own is None else {"OMP_WAIT_POLICY": own}
+    command = [sys.executable, "-c", THREADS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    policies = re.findall("OMP_WAIT_POLICY = '(.*)'", done.stderr)
+    assert set(policies) == {(own or "passive").upper()}
 
 
 def test_report_prints_the_card_of_a_head(
@@ -477,7 +520,7 @@ def test_finetune_then_topology(
         assert set(part) >= SCORES
     assert content["texts"] == {"train": 40, "dev": 16, "test": 20}
     assert content["controls"]["length_only"]["mcc"] == 1.0  # lengths do not overlap
-    assert (tmp_path / content["report"]).stat().st_size > 500_000
+    assert "Topological classifier" in (tmp_path / content["report"]).read_text(encoding="utf-8")
     output = inside(*command)
     assert (output.code, output.error) == (0, "")
     assert "control: random weights" in output.out
@@ -1337,14 +1380,77 @@ def test_wrong_calls_are_one_clear_line_and_nothing_is_written(
     assert sorted(path for path in tmp_path.rglob("*")) == before
 
 
-def test_a_wrong_call_in_a_process_of_its_own(attlas_anew: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        ("no.csv", "attlas: there is no file 'no.csv'"),
+        pytest.param(
+            "nolabel.csv",
+            "attlas: no row can be used: nolabel.csv, row 1 (line 2): it has no label in 'label'; "
+            "name another column with label=... (--label), or remove the row\n",
+            marks=pytest.mark.slow,  # imports everything
+        ),
+    ],
+)
+def test_a_wrong_call_in_a_process_of_its_own(
+    attlas_anew: Run, tmp_path: Path, test: str, message: str
+) -> None:
     write_wrong_data(tmp_path)
     before = sorted(path for path in tmp_path.rglob("*"))
-    done = attlas_anew("topology", "--train", "two.csv", "--test", "nolabel.csv")
+    done = attlas_anew("topology", "--train", "two.csv", "--test", test)
     assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        done.stderr
-        == "attlas: no row can be used: nolabel.csv, row 1 (line 2): it has no label in 'label'; "
-        "name another column with label=... (--label), or remove the row\n"
-    )
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == 1
     assert sorted(path for path in tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("option", ["--tables", "--charts"])
+def test_nothing_is_exported_to_where_a_result_has_its_own_files(
+    option: str, tmp_path: Path
+) -> None:
+    """`--fresh` clears what is listed, so that exported tables would outlive their result."""
+    attlas.study(tiny("bert"), ["a cat sat", "a dog"], "surface", tmp_path / "one", progress=False)
+    before = sorted((tmp_path / "one").rglob("*"))
+    for place in ("one/tables", "one/tables/more", "one/../one/parts"):
+        (done,) = commands(tmp_path, ["report", "one", option, place])
+        assert (done.code, done.out) == (2, "")
+        assert "is where one has its own files; choose another folder" in done.error
+        assert done.error.count("\n") == 1
+    assert sorted((tmp_path / "one").rglob("*")) == before
+
+
+def test_a_finished_study_is_opened_by_its_command_without_torch(
+    inside: Callable[..., CommandOutput], tmp_path: Path, tiny_folder: Path
+) -> None:
+    """Law 6 for studies: the same files and options; whatever else changes is refused or made."""
+    data, model = tmp_path / "a.csv", tmp_path / "model"
+    data.write_text("text,label\na good film,1\na bad film,0\n")
+    shutil.copytree(tiny_folder, model)
+    words = ["study", "--data", "a.csv", "--model", "model", "--measures", "surface"]
+    made = inside(*words, "--out", "out", "--json", "--no-report")
+    manifest = (tmp_path / "out/manifest.json").read_bytes()
+    again = [*words, "--out", "out", "--json", "--no-report"]
+    (opened,) = commands(tmp_path, again)
+    assert json.loads(opened.out) == json.loads(made.out)
+    assert not {*opened.heavy} & {"torch", "transformers", "altair"}, opened.heavy
+    assert opened.seconds < 2  # to load the model alone takes longer
+    os.utime(data)
+    moved = shutil.copytree(model, tmp_path / "other")
+    (opened,) = commands(tmp_path, [moved.name if one == "model" else one for one in again])
+    assert json.loads(opened.out) == json.loads(made.out)
+    assert "torch" not in opened.heavy
+    for change in (["--label", "label"], ["--measures", "surface,entropy"], ["--max-length", "4"]):
+        result = inside(*again, *change)
+        assert (result.code, result.out) == (2, ""), change
+        assert "was made with another" in result.error
+    (model / "config.json").write_text((model / "config.json").read_text() + "\n")
+    assert inside(*again).code == 0  # the same model in other bytes: found by what it is
+    data.write_text("text,label\na good film,1\na sad film,0\n")
+    result = inside(*again)
+    assert result.code == 2
+    assert "was made with another corpus" in result.error
+    assert (tmp_path / "out/manifest.json").read_bytes() == manifest
+    table = tmp_path / "out/tables/surface.parquet"
+    data.write_text("text,label\na good film,1\na bad film,0\n")
+    table.write_bytes(table.read_bytes()[:-1])
+    assert inside(*again).code == 2  # damage is noticed

@@ -38,6 +38,7 @@ def test_stopped_at_the_middle_write_it_resumes_and_one_damaged_file_is_noticed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write, whole, folder = writing(name), tmp_path / "whole", tmp_path / "stopped"
+    CASES[name].make()  # what its inputs need (a fitted extractor) is made before steps are counted
     with stopping(monkeypatch, 10**9) as steps:
         write(whole, False)
     expected = results(whole)

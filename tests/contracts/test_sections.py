@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from attlas.studies.opened import Study
 from attlas.support.errors import AttlasError
 from attlas.support.subject import Subject
 from attlas.testing import check_drawing_is_light, section_checks
+from attlas.testing.sections import imported_to_draw
 from attlas.views.findings import facts, findings, opening, origin
 from attlas.views.report import render, report_title
 from attlas.views.section import Figure, Section, shown
@@ -35,14 +38,39 @@ def test_every_section_keeps_the_laws(name: str, law: str) -> None:
     check()
 
 
-@pytest.mark.parametrize("subject", catalogue.subjects(), ids=lambda one: one.name)
-def test_sections_are_drawn_without_a_model_library(subject: Subject) -> None:
-    if subject.section:
-        wanted = subject.sections().values()
-        study = max(
+DRAWING = {
+    f"{subject.package}.{subject.section}": subject.sections().values()
+    for subject in catalogue.subjects()
+    if subject.section
+}
+
+
+@cache
+def drawn() -> dict[str, list[str]]:
+    """What all of them imported to draw, one after the other in one process."""
+    most = {
+        module: max(
             studies(), key=lambda one: sum(all(map(one.has, section.needs)) for section in wanted)
         )
-        check_drawing_is_light(f"{subject.package}.{subject.section}", study)
+        for module, wanted in DRAWING.items()
+    }
+    return imported_to_draw(most)
+
+
+@pytest.mark.parametrize("module", DRAWING)
+def test_sections_are_drawn_without_a_model_library(module: str) -> None:
+    assert drawn()[module] == []
+
+
+def test_the_law_catches_a_section_that_imports_a_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "heavy_section.py").write_text(
+        "import scipy\nfrom attlas.syntax.section import SECTIONS\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(AssertionError, match="heavy_section imports scipy to draw"):
+        check_drawing_is_light("heavy_section", Study.open(OLD / "syntax"))
 
 
 def test_the_order_of_page_and_findings() -> None:
@@ -82,8 +110,10 @@ def test_a_page_of_several_results_names_the_origin_of_each() -> None:
     assert f"<h1>{report_title(names)}</h1>" in page
     for name in names:
         assert f'<p class="origin">{name}</p>' in page  # over a section
-    begin = page.index('<section id="syntax">')
-    assert page.index(f'<p class="origin">{names[1]}</p>', begin) - begin < 200
+    begin = page.index('<section id="syntax"')
+    over = page[begin : page.index(f'<p class="origin">{names[1]}</p>', begin)]
+    assert over.count("<h2") == 1  # its heading, and nothing else
+    assert not re.search("<(p|li|figure)[ >]", over)
     assert 'class="origin"' not in render(main, SECTIONS)
 
 

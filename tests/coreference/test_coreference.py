@@ -411,7 +411,9 @@ def test_heads_are_right_as_often_as_their_twins(family, around):
 @pytest.mark.parametrize("family", ["bert", "longformer"])
 def test_the_measure_keeps_the_contract(family):
     model = tiny(family)
-    check_measure(AntecedentCounts(), stream(model, texts_of(4)), model)
+    for followed in ((), (("all", 1), ("proper", 0))):
+        measure = AntecedentCounts(followed=followed)
+        check_measure(measure, stream(model, texts_of(4)), model)
 
 
 def test_a_batch_of_several_texts_is_the_texts_one_by_one(bert):

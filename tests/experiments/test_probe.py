@@ -22,6 +22,7 @@ from attlas.core.annotations import (
     ROOT,
 )
 from attlas.coreference import CoreferenceHeads
+from attlas.coreference.antecedents import AntecedentCounts
 from attlas.coreference.section import WHO
 from attlas.corpora import split
 from attlas.models.vectors import ModelVectors
@@ -30,7 +31,7 @@ from attlas.studies.shard_job import ShardJob
 from attlas.support.errors import AttlasError, CorpusError, MeasureError, StudyError
 from attlas.support.fingerprint import fingerprint
 from attlas.syntax import SyntaxHeads
-from attlas.syntax.arcs import DIRECTIONS
+from attlas.syntax.arcs import DIRECTIONS, ArcCounts
 from attlas.testing import tiny
 from attlas.tree import TreeProbe
 from attlas.tree.section import PROBES as PROBE_NAMES
@@ -53,6 +54,7 @@ from tests.builders.probes import (
 )
 from tests.builders.processes import CommandOutput, Start, kill_when
 from tests.builders.studies import table_bytes, write_result
+from tests.twins.stats import paired_slowly
 
 # estimators as scikit-learn has them, and what they refuse
 
@@ -228,7 +230,7 @@ def test_the_control_of_syntax_is_the_best_head_of_random_weights(done: dict[str
 
 def test_the_result_of_tree(done: dict[str, Study]) -> None:
     result, study = done["tree"].result, done["tree"]
-    assert study.tables == ["tree"]
+    assert study.tables == ["tree", "tree_differences"]
     assert {
         "attention",
         "attention_words",
@@ -264,7 +266,7 @@ def test_the_result_of_tree(done: dict[str, Study]) -> None:
 
 def test_the_result_of_coreference(done: dict[str, Study]) -> None:
     result, study = done["coreference"].result, done["coreference"]
-    assert study.tables == ["coreference", "coreference_heads"]
+    assert study.tables == ["coreference", "coreference_differences", "coreference_heads"]
     assert len(result["heads"]) == 4
     for row in result["heads"]:
         assert set(row) >= {"layer", "head", "all", "pronoun", "proper", "common"}
@@ -294,6 +296,113 @@ def test_the_result_of_coreference(done: dict[str, Study]) -> None:
         "scored": 100,
         "out_of_reach": 0,
     }
+
+
+def test_differences_of_trees_are_paired_by_text(done: dict[str, Study]) -> None:
+    table = done["tree"].table("tree").set_index("probe")
+    apart = done["tree"].table("tree_differences").set_index(["probe", "control"])
+    model, train, test = rigged(), treebank(30, 1), treebank(25, 2)
+
+    def hits(name: str) -> Any:
+        of = model.randomized(0) if name.startswith("random") else model
+        features = name.removeprefix("random_")
+        probe = TreeProbe(of, features, vectors=ModelVectors(model), progress=False)
+        return probe.fit(train).evaluate(test)
+
+    own, rivals = hits("attention"), ("right_branching", "previous_word")
+    for rival in rivals:
+        other, row = hits(rival), apart.loc[("attention", rival)]
+        counts = zip(own.hits, other.hits, own.counts, strict=True)
+        expected = paired_slowly([tuple(map(int, one)) for one in counts])
+        assert row["difference_low"] == pytest.approx(expected[0])
+        assert row["difference_high"] == pytest.approx(expected[1])
+    for (probe_name, rival), row in apart.iterrows():  # type: ignore[misc]
+        gap = table.loc[probe_name, "uas"] - table.loc[rival, "uas"]
+        assert row["difference"] == pytest.approx(gap)
+    assert {"distance_words", "random_attention"} <= set(apart.reset_index()["control"])
+
+
+@pytest.mark.parametrize("kind", ["syntax", "coreference"])
+def test_differences_from_random_weights_are_paired_by_text(
+    done: dict[str, Study], kind: str
+) -> None:
+    """The same cases of both models, text by text, from a pass of each that follows its head."""
+    measure: Any = ArcCounts if kind == "syntax" else AntecedentCounts
+    for name, value, low, high, heads in _against_random(done[kind], kind):
+        by_text = []
+        for model, answer in zip((rigged(), rigged().randomized(0)), heads, strict=True):
+            texts = TEXTS[kind](25, 2)
+            tables = attlas.study(
+                model, texts, [measure(followed=((name, answer),))], workers=1, progress=False
+            )
+            by_text.append(tables.table(f"{measure.name}_texts"))
+        both = zip(*(one["right"] for one in by_text), by_text[0]["cases"], strict=True)
+        counts = [tuple(map(int, one)) for one in both]
+        gap = sum(one - other for one, other, _ in counts) / sum(n for *_, n in counts)
+        assert value == pytest.approx(gap)
+        assert (low, high) == pytest.approx(paired_slowly(counts))
+
+
+def _against_random(study: Study, kind: str) -> list[tuple[str, float, float, float, list[int]]]:
+    """What was compared with random weights, the difference, and the answers of both models."""
+    ends = ["difference", "difference_low", "difference_high"]
+    if kind == "syntax":
+        rows = study.table("syntax").set_index("relation")
+        numbers = rows[[f"random_{one}" for one in ends]]
+        passes = SyntaxHeads(rigged().randomized(0), min_cases=5, progress=False)
+        random = passes.fit(treebank(30, 1)).chosen_.set_index("relation")
+        own = {
+            name: int(DIRECTIONS.index(row["direction"]) * 4 + row["layer"] * 4 + row["head"])
+            for name, row in rows.iterrows()
+        }
+        return [
+            (
+                str(name),
+                *map(float, numbers.loc[name]),
+                [own[name], int(random.loc[name, "answer"])],
+            )
+            for name in rows.index
+        ]
+    table = study.table("coreference_differences")
+    rows = table[table["control"] == "random"].set_index("kind")[ends]
+    heads = [CoreferenceHeads(one, progress=False) for one in (rigged(), rigged().randomized(0))]
+    own, other = (one.fit(stories(30, 1)).chosen_.to for one in heads)
+    return [
+        (str(name), *map(float, rows.loc[name]), [own[name], other["all"]]) for name in rows.index
+    ]
+
+
+def test_differences_from_baselines_of_coreference_are_those_of_one_pass(
+    done: dict[str, Study],
+) -> None:
+    table = done["coreference"].table("coreference").set_index(["who", "kind"])
+    apart = done["coreference"].table("coreference_differences")
+    for row in apart.to_dict("records"):
+        head, rival = (table.loc[(row[who], row["kind"])] for who in ("who", "control"))
+        assert row["difference"] == pytest.approx(head["accuracy"] - rival["accuracy"])
+        assert row["difference_low"] <= row["difference"] <= row["difference_high"]
+        assert row["n"] == head["n"]
+        if row["control"] == "rules":
+            assert row["difference_low"] == pytest.approx(head["difference_low"])
+    assert set(apart["control"]) == {"nearest", "head_match", "rules", "random"}
+
+
+@pytest.mark.parametrize("kind", ["tree", "coreference"])
+def test_claims_have_paired_intervals(done: dict[str, Study], kind: str) -> None:
+    """Without the table of differences, as in folders of earlier versions, they are wider."""
+    claims = SECTIONS[kind].claims(done[kind])
+    apart = done[kind].table(f"{kind}_differences")
+    ends = set(zip(apart["difference_low"], apart["difference_high"], strict=True))
+    assert claims
+    assert {(one.difference_low, one.difference_high) for one in claims} <= ends
+    manifest = json.loads(json.dumps(done[kind].manifest))
+    del manifest["tables"][f"{kind}_differences"]
+    before = SECTIONS[kind].claims(Study(done[kind].folder, manifest))
+    widths = [
+        [one.difference_high - one.difference_low for one in some] for some in (claims, before)
+    ]
+    assert all(now != then for now, then in zip(*widths, strict=True))
+    assert sum(widths[0]) < sum(widths[1])
 
 
 @KINDS_OF_PROBE
@@ -670,7 +779,9 @@ def test_a_probe_from_the_command_line(
     assert "Traceback" not in message.error
     content = json.loads(message.out)
     assert content["study"] == "out"
-    assert (tmp_path / content["report"]).stat().st_size > 500_000
+    page = (tmp_path / content["report"]).read_text(encoding="utf-8")
+    assert page.count(f'<section id="{kind}"') == 1
+    assert page.endswith(("</html>\n", "</html>"))
     keys = {
         "syntax": {"relations", "overall"},
         "tree": {"uas"},

@@ -26,10 +26,12 @@ from attlas.explain import (
     faithfulness,
     plausibility,
 )
+from attlas.explain.agreement import CONVENTIONS
 from attlas.explain.corpus import attributions
 from attlas.explain.faithfulness import HOW
 from attlas.explain.gradients import BASELINES
 from attlas.explain.importance import importance_grid
+from attlas.explain.shifts import tau_band
 from attlas.explain.target import OF
 from attlas.models import Model
 from attlas.models.embeddings import AT
@@ -61,6 +63,9 @@ TEXTS = (
     "cat",
     "cat dog cat dog cat",
 )
+
+
+BAND = ("tau_low", "tau_high", "tau_level", "shifts")
 
 
 def frames(study: Study) -> dict[str, pd.DataFrame]:
@@ -125,7 +130,7 @@ def test_the_laws_of_a_measure_hold() -> None:
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_the_tables_are_the_explanations_of_single_texts(family: str, tmp_path: Path) -> None:
     model = classifier(family)
-    methods = ("integrated_gradients", "saliency", "gradient_rollout", "random")
+    methods = ("integrated_gradients", "saliency", "gradient_rollout", "rollout", "random")
     texts = [Text(f"t{place}", text, label="LABEL_1") for place, text in enumerate(TEXTS)]
     study = attlas.study(
         model, texts, [Explanations(methods=methods, of="logit", seed=4)], tmp_path / "study"
@@ -166,10 +171,33 @@ def test_the_tables_are_the_explanations_of_single_texts(family: str, tmp_path: 
                 )
             mine = tokens[tokens["text"] == text.id]
             np.testing.assert_allclose(mine[method], one.scores, rtol=1e-4, atol=1e-5)
+            assert (
+                (f"{method}_uniform" in mine) == (one.uniform is not None) == (method == "rollout")
+            )
+            if one.uniform is not None:
+                np.testing.assert_allclose(mine["rollout_uniform"], one.uniform, rtol=1e-5)
             frame = one.to_frame()
             for column in ("token", "start", "stop", "string"):
                 assert mine[column].tolist() == frame[column].tolist()
     assert tokens["text"].drop_duplicates().tolist() == [text.id for text in texts]
+
+
+def test_bands_are_those_of_single_texts(tmp_path: Path) -> None:
+    model, methods = classifier(), ("saliency", "rollout", "random")
+    study = attlas.study(model, TEXTS, [Explanations(methods=methods)], tmp_path / "study")
+    table = study.table("agreement_texts")
+    assert len(table) == len(TEXTS) * 2 * 3 * 2  # pairs, masks, conventions
+    assert (table["shifts"] == np.maximum(table["kept"] - 1, 0)).all()
+    scores = [
+        {method: np.abs(explain(model, text, method).scores) for method in methods[:2]}
+        for text in TEXTS
+    ]
+    rows = table[(table["left"] == "rollout") & (table["keep"] == "all")]
+    for (_, row), one in zip(
+        rows.iterrows(), [one for one in scores for _ in CONVENTIONS], strict=True
+    ):
+        expected = tau_band(one["rollout"], one["saliency"], None, row["convention"])
+        assert tuple(row[list(BAND)]) == pytest.approx(expected)
 
 
 def assert_types(table: pd.DataFrame, expected: dict[Any, dict[str, list[float]]]) -> None:

@@ -39,6 +39,7 @@ from attlas.explain import (
 )
 from attlas.explain.gradients import GradientEvaluator, row_bytes
 from attlas.explain.integrated import integrate
+from attlas.explain.shifts import tau_band
 from attlas.explain.target import Target
 from attlas.models import Model
 from attlas.models.lengthen import lengthen
@@ -901,6 +902,44 @@ def test_attention_is_its_slow_twin(case: str) -> None:
             expected += importance[chosen][layer, head] * weights[chosen][layer, head].sum(0)
         one = explain(model, text, method, importance=importance, **options)
         np.testing.assert_allclose(one.scores, expected / total, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_uniform_attention_is_that_of_weights_spread_over_what_is_seen(case: str) -> None:
+    make, text, options, answer, reader = CASES[case]
+    model = make()
+    weights, slopes = weights_by_hand(model, text, answer(model))
+    spread = (weights > 0) / (weights > 0).sum(-1, keepdims=True)
+    for method, expected in attention_slowly(spread, slopes, reader).items():
+        one = explain(model, text, method, **options)
+        if method in ("attention_x_gradient", "gradient_rollout"):
+            assert one.uniform is None
+            continue
+        np.testing.assert_allclose(one.uniform, expected, rtol=1e-5, atol=1e-7, err_msg=method)
+    importance = np.random.default_rng(0).random(weights.shape[:2])
+    for method, chosen in zip(SCALED, (slice(-1, None), slice(None)), strict=True):
+        one = explain(model, text, method, importance=importance, **options)
+        shares = importance[chosen] / importance[chosen].sum()
+        expected = np.einsum("lhqk,lh->k", spread[chosen], shares)  # heads may see different keys
+        np.testing.assert_allclose(one.uniform, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "longformer"])
+def test_attention_goes_with_every_explanation(family: str) -> None:
+    """Whatever the method, in whichever batch: the attention of all heads, and its control."""
+    model = classifier(family)
+    expected = explain(model, TEXT, "attention_all")
+    texts = [LONG, TEXT, "a cat"]
+    for one in (explain(model, TEXT, "saliency"), explain(model, texts, "saliency")[1]):
+        np.testing.assert_allclose(one.attention, expected.scores, rtol=1e-5)
+        np.testing.assert_allclose(one.attention_uniform, expected.uniform, rtol=1e-5)
+        assert one.attention.sum() == pytest.approx(len(one.tokens), rel=1e-4)
+        assert one.attention_uniform.sum() == pytest.approx(len(one.tokens), rel=1e-4)
+    numbers, chance = one.agreement
+    keep = ~one.special
+    assert numbers.kept == keep.sum() == chance.shifts + 1
+    assert numbers.tau.value == agreement(one.attention, np.abs(one.scores), keep).tau.value
+    assert chance == tau_band(one.attention, np.abs(one.scores), keep)
 
 
 def test_roll_out_is_a_distribution_and_attention_received_one_for_each_query() -> None:

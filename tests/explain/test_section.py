@@ -18,7 +18,8 @@ from attlas.explain.tokens import by_position, by_type
 from attlas.testing import tiny
 from attlas.views import charts
 from attlas.views.overlay import score_overlay
-from tests.builders.pages import findings, n_pictures, open_page, write_charts
+from attlas.views.packing import unpacked
+from tests.builders.pages import draw_all, findings, n_pictures, open_page, write_charts
 
 TEXTS = (
     "<b>good</b> film & a cat",
@@ -49,7 +50,8 @@ def test_the_report_tints_for_and_against_and_answers_clicks(
     page, wrong = open_page(
         browser, done.report(tmp_path / "report.html"), viewport={"width": 1200, "height": 800}
     )
-    page.wait_for_function("document.querySelectorAll('section .chart svg.marks').length == 5")
+    draw_all(page)
+    assert page.locator("section .chart svg.marks").count() == 5
     assert not wrong
     assert [one.get_attribute("id") for one in page.locator("section").all()] == [
         "explanations",
@@ -63,10 +65,12 @@ def test_the_report_tints_for_and_against_and_answers_clicks(
     assert re.match(r"<i>0</i> · label <u>1</u> · predicted LABEL_\d \([01]\.\d\d\)", line)
     assert "total" in line
     assert "gap" in line
-    shown = {word.inner_text(): word.get_attribute("class") for word in first.locator("w").all()}
+    tints = "all => all.map(one => [one.textContent, one.style.background])"
+    shown = dict(first.locator("w").evaluate_all(tints))
     scores = done.table("attributions", text="<i>0</i>")
     word = scores[scores["string"] == "film"]["integrated_gradients"].sum()
-    assert shown["film"][0] == ("p" if word >= 0 else "n")
+    red, green, _ = map(int, re.findall(r"\d+", shown["film"]))
+    assert (green > red) == (word >= 0)  # green supports, purple opposes
     first.locator("w", has_text="film").click()
     message = first.locator(".says").inner_text()
     for method in METHODS:
@@ -74,7 +78,7 @@ def test_the_report_tints_for_and_against_and_answers_clicks(
             message
         )
     first.locator("select").select_option(label="attention all")
-    assert all(re.match(r"t\d", one.get_attribute("class")) for one in first.locator("w").all())
+    assert "no control" in first.locator(".legend").inner_text()
     assert page.locator("#agreement .vega-bind select").count() == 1
 
 
@@ -83,6 +87,7 @@ def test_pictures_of_everything(done: attlas.Study, tmp_path: Path) -> None:
     assert len({*files}) == len(files) == n_pictures(done)
     tinted = [path for path in files if "explained-texts" in path.name]
     assert len(tinted) == len(TEXTS)
+    assert len([path for path in files if "attention-and-attribution" in path.name]) == len(TEXTS)
     colours = set(re.findall(r'fill="rgb(\(.*?\))"', "".join(path.read_text() for path in tinted)))
     assert colours == {"(0, 133, 98)", "(205, 84, 0)"}
 
@@ -113,7 +118,9 @@ def test_one_explanation_as_a_page_a_picture_and_in_a_notebook(
         "position",
         "type",
     ]
-    assert page.locator("h1").inner_text().startswith("label <u> · predicted")
+    assert re.match(r"What does LABEL_\d \(probability 0\.\d\d\)", page.locator("h1").inner_text())
+    assert page.locator("header p").inner_text().startswith("label <u> · predicted")
+    assert page.locator(".attlas-explanation circle.outside, circle.inside").count() > 0
     assert page.locator(".words").inner_text().count("<b>good</b>") == 1
     assert write_explanation(one, tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
     assert one._repr_html_().startswith("<iframe srcdoc=")
@@ -132,9 +139,8 @@ def test_words_are_the_sums_of_their_tokens_with_their_signs() -> None:
         "barked at", tokens, {"a": np.array([0, 0.5, 0.4, -0.3, 0.0])}, {"a": True}
     )
     assert shown.tints.tolist() == [0, 9, -3, 0]
-    assert "<w class=p9>barked</w>" in shown.html
-    assert "<w class=n3>at</w>" in shown.html
-    assert shown.data["against"] == ["++-+"]
+    np.testing.assert_allclose(unpacked(shown.data["scores"]), [0, 0.5, 0.4, -0.3, 0], rtol=1e-6)
+    assert unpacked(shown.data["of"]).tolist() == [0, 1, 1, 2, 3]
 
 
 def test_lists_by_position_and_by_type() -> None:

@@ -454,8 +454,14 @@ def interrupted(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 FILES = ["model.safetensors", "optimizer.pt", "rng_state.pth", "scheduler.pt", "trainer_state.json"]
 
 
-@pytest.mark.parametrize("name", [*FILES, "entry.json"])
-@pytest.mark.parametrize("damage", ["changed", "gone"])
+DAMAGED = [(name, damage) for name in (*FILES, "entry.json") for damage in ("changed", "gone")]
+QUICK = {("model.safetensors", "changed"), ("optimizer.pt", "gone"), ("entry.json", "changed")}
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [one if one in QUICK else pytest.param(*one, marks=pytest.mark.slow) for one in DAMAGED],
+)
 def test_a_damaged_checkpoint_is_never_used(
     name: str,
     damage: str,

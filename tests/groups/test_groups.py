@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +23,9 @@ from attlas.measures.surface import Surface
 from attlas.models.predict import logits_of
 from attlas.support.errors import AttlasError
 from attlas.testing import tiny
-from attlas.testing.verbs import command
 from attlas.views.findings import findings, warnings
 from tests.builders.models import shared
+from tests.builders.processes import CommandOutput
 from tests.twins.stats import welch as slow_welch
 
 QUIET = {"progress": False, "workers": 1}
@@ -158,6 +159,16 @@ def test_a_planted_difference_is_found_and_shuffled_groups_have_none():
         "surface_by_group",
         "entropy_by_group",
     ]
+    judged, rows = significant(study), study.table("group_differences")
+    assert rows["significant"].any()
+    assert rows.loc[judged.index, "significant"].equals(judged["significant"])
+    beyond_zero = (rows["corrected_low"] > 0) | (rows["corrected_high"] < 0)
+    assert beyond_zero.equals(rows["significant"])
+    wider = (rows["corrected_high"] - rows["corrected_low"]) / (
+        rows["beyond_high"] - rows["beyond_low"]
+    )
+    assert (wider.dropna() >= 1).all()
+    assert wider.max() > 1.1
     both = study.table("surface_by_group")
     assert both.columns[:3].tolist() == ["group", "layer", "head"]
     assert both["group"].unique().tolist() == ["animals", "films"]
@@ -259,11 +270,11 @@ def test_what_cannot_be_compared_is_refused_in_one_line():
         attlas.Groups(data=rows(), by="source", measures="surface")
 
 
-def test_on_the_command_line(tmp_path: Path):
+def test_on_the_command_line(tmp_path: Path, inside: Callable[..., CommandOutput]):
     tiny("bert").save(tmp_path / "m")
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()))
     asked = ["--data", "texts.jsonl", "--model", "m", "--measures", "surface", "--by", "source"]
-    done = command(tmp_path, "study", *asked, "--out", "out", "--json", "--no-report")
+    done = inside("study", *asked, "--out", "out", "--json", "--no-report")
     assert done.code == 0, done.error
     printed = json.loads(done.out)
     assert printed["by"] == "source"
@@ -277,7 +288,7 @@ def test_on_the_command_line(tmp_path: Path):
         out=tmp_path / "out",
     )
     assert opened.result == {key: printed[key] for key in opened.result}
-    wrong = command(tmp_path, "study", *asked[:-1], "colour", "--out", "other")
+    wrong = inside("study", *asked[:-1], "colour", "--out", "other")
     assert (wrong.code, wrong.out) == (2, "")
     assert "has no column 'colour'; its columns are text, source, number" in wrong.error
     assert wrong.error.count("\n") == 1

@@ -110,7 +110,7 @@ NUMBERS = [
 )
 def test_help_of_every_number_says_its_domain(words: tuple[str, ...], flag: str, help: str) -> None:
     assert "[at least " in help or "[above " in help
-    assert " at most " in help or " below " in help
+    assert " at most " in help or " below " in help or " and finite]" in help
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ SHOWN = 40
 def test_numbers_are_those_kept(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "error")
     monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
     put_inputs(tmp_path)
     lines = [*differences(summarised(name, tmp_path), read_golden(name))]
     assert not lines, "\n".join([f"{len(lines)} differences from {name}.json", *lines[:SHOWN]])

@@ -290,6 +290,7 @@ print(json.dumps(sorted(runs[0] & runs[1])))
 """
 
 
+@pytest.mark.slow  # two studies, grids and fine-tunings in a process of their own
 def test_temporary_names_cannot_be_predicted(base: Path, attlas_start: Start) -> None:
     """Files are written under another name and moved; each run uses other names."""
     process = attlas_start(code=MOVED.format(root=ROOT, base=str(base)))
@@ -469,6 +470,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.slow  # tests/attacks/test_degenerate.py has them too
 @pytest.mark.parametrize("texts", DEGENERATE.values(), ids=DEGENERATE)
 def test_degenerate_texts_are_analysed_or_refused(texts: list[str], tmp_path: Path) -> None:
     def run() -> Path:

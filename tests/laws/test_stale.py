@@ -451,6 +451,7 @@ def test_fine_tuning_finds_the_same_model_by_another_spelling_of_its_path(tmp_pa
         assert Path("out/finetune.json").read_bytes() == record, "it was fitted again"
 
 
+@pytest.mark.slow
 def test_fresh_fine_tuning_that_was_stopped_while_clearing_can_be_run_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

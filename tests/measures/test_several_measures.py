@@ -52,7 +52,7 @@ def sentences(count: int) -> list[Text]:
     ]
 
 
-@pytest.mark.parametrize("family", ["bert", "longformer"])
+@pytest.mark.parametrize("family", ["bert", pytest.param("longformer", marks=pytest.mark.slow)])
 def test_one_worker_and_two_write_the_same_bytes(family: str, tmp_path: Path) -> None:
     model = tiny(family, "classify")
     texts = sentences(16)

@@ -134,6 +134,7 @@ def test_a_pattern_that_never_ends_is_an_error():
 
 
 def test_values_in_quotes_are_as_written():
+    assert measures_of(["surface", "targets(words=not)"])[1] == Targets(words="not")
     assert measures_of(r"targets(pattern='(un|in)\w{2,3}', types=20), surface") == [
         Targets(pattern=r"(un|in)\w{2,3}", types=20),
         MEASURES["surface"](),

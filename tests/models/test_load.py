@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from safetensors.torch import load_file, save_file
 import attlas
 from attlas.core.text import Text
 from attlas.models.load import load
+from attlas.models.model import same_attention
 from attlas.models.sources import EMBEDDED_SHA256
 from attlas.support.errors import ModelError
 from attlas.testing import FAMILIES, tiny, tiny_tokenizer
@@ -269,3 +271,29 @@ def test_a_model_is_the_same_after_it_has_cut_a_text() -> None:
     before = model.identity()
     model.encode([(0, Text("long", "a cat " * 600))])
     assert model.identity() == before
+
+
+def test_models_that_differ_in_their_heads_have_the_same_attention(tmp_path: Path) -> None:
+    def changed(change: Callable[[attlas.Model], object]) -> attlas.Model:
+        model = load(tmp_path, task="classify")
+        return found if isinstance(found := change(model), attlas.Model) else model
+
+    tiny("bert", "classify").save(tmp_path)
+    model = load(tmp_path, task="classify")
+    with torch.no_grad():
+        same = [
+            changed(lambda one: one.network.classifier.weight.add_(1)),
+            changed(lambda one: one.network.config.label2id.update(good=7)),
+            changed(lambda one: load((one.part, one.tokenizer))),
+        ]
+        others = [
+            changed(lambda one: one.part.encoder.layer[1].attention.self.key.weight[0].add_(1e-3)),
+            changed(lambda one: setattr(one.part.embeddings.LayerNorm, "eps", 0.5)),
+            changed(lambda one: setattr(one.network.config, "chunk_size_feed_forward", 7)),
+            changed(lambda one: setattr(one.tokenizer, "model_max_length", 5)),
+            changed(lambda one: one.part.encoder.layer[0].register_forward_hook(print)),
+            changed(lambda one: one.randomized(0)),
+            tiny("roberta", "classify"),
+        ]
+    assert [same_attention(model, one) for one in same] == [True] * len(same)
+    assert [same_attention(model, one) for one in others] == [False] * len(others)

@@ -2174,6 +2174,7 @@ def command(monkeypatch, capsys, tmp_path):
     """The command line in this process: exit code, output and error."""
     monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "error")
     monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object) -> SimpleNamespace:

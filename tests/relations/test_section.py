@@ -23,7 +23,7 @@ from attlas.relations.section.graph import graph, graph_svg
 from attlas.relations.section.names import READERS
 from attlas.relations.section.picture import text_picture
 from attlas.relations.section.texts import Shown, TripleText, texts_of
-from attlas.relations.section.triples import text_html
+from attlas.relations.section.triples import TripleTexts, text_html
 from attlas.studies.folder import Folder
 from attlas.studies.opened import Study
 from attlas.testing import tiny
@@ -31,6 +31,7 @@ from attlas.views import charts
 from tests.builders.pages import (
     SECTIONS,
     Tags,
+    draw_all,
     findings,
     findings_of,
     n_pictures,
@@ -40,6 +41,7 @@ from tests.builders.pages import (
     write_charts,
 )
 from tests.builders.studies import write_result
+from tests.builders.view_pages import shown, view_page
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -330,7 +332,7 @@ def test_optional_tables_bring_figures(
     none = study_of(tmp_path / "none", {**tables, **empty})
     assert len(SECTIONS["relations_tree"].figures(none)) == 3
     assert SECTIONS["relation_texts"].figures(none) == []
-    assert "data-triples=" not in render(none).split("<script>")[0]
+    assert "triples.js" not in render(none).split("<script>")[0]
 
 
 def test_what_attention_adds_is_told_with_its_sign(
@@ -367,7 +369,7 @@ def test_hostile_strings_are_escaped_everywhere(study: Study) -> None:
     tags = Tags()
     tags.feed(page)
     assert not {"img", "i"} & set(tags.tags)
-    assert tags.tags.count("script") == 2
+    assert tags.tags.count("script") == 5
     for name in HOSTILE[:5]:
         if "<" in name:
             assert name not in page
@@ -382,6 +384,55 @@ def test_hostile_strings_are_escaped_everywhere(study: Study) -> None:
     assert "1,600" in html
 
 
+def test_triples_are_chosen_by_keys_shared_and_shown_as_a_table(
+    tables: dict[str, pd.DataFrame], tmp_path: Path, browser: Any
+) -> None:
+    names = ("relation_texts", "relation_triples", "relation_lines")
+    part = TripleTexts(texts_of(*(tables[name] for name in names)))
+    size: Any = {"width": 390, "height": 844}
+    page, wrong = open_page(browser, view_page([part, part], tmp_path / "page.html"), viewport=size)
+    shown(page)
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+    first, second = page.locator("[data-view]").all()
+    buttons = first.locator("[data-triple]")
+    assert first.locator("[data-triple][tabindex='0']").count() == 1  # one stop
+    buttons.first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.dataset.triple") == "2"
+    for view in (first, second):
+        chosen = view.locator("[data-triple][aria-pressed=true]")
+        assert chosen.get_attribute("data-triple") == "2"
+        role = view.locator(".says").get_attribute("role")
+        assert role == "status"
+        assert [view.locator(f".phrases mark.{one}").inner_text() for one in "ht"] == [
+            HOSTILE[2],
+            HOSTILE[4],
+        ]
+    page.keyboard.press("End")
+    assert second.locator("[aria-pressed=true]").get_attribute("data-triple") == str(
+        buttons.count() - 1
+    )
+    first.locator(".toggle").click()
+    rows = first.locator(".numbers tbody tr")
+    assert rows.count() == len(tables["relation_lines"])
+    assert rows.first.locator("th, td").all_inner_texts() == [
+        "1",
+        "head",
+        "tail",
+        "0.02",
+        "0.31",
+        "L1H2",
+    ]
+    assert not wrong
+
+
+def test_words_of_a_triple_are_those_that_its_phrases_touch() -> None:
+    spans = {"h": (0, 9), "t": (14, 20)}
+    one = TripleText("x", "Anna Berg met Carlos.", (Shown(spans, "met", 0.9, "found"),))
+    assert [triple["words"] for triple in one.data] == [[0, 1, 3]]
+
+
 def test_the_report_is_drawn_in_a_browser(study: Study, tmp_path: Path, browser: Any) -> None:
     for scheme, width in (("light", 1280), ("dark", 420)):
         page, wrong = open_page(
@@ -390,7 +441,8 @@ def test_the_report_is_drawn_in_a_browser(study: Study, tmp_path: Path, browser:
             color_scheme=scheme,
             viewport={"width": width, "height": 800},
         )
-        page.wait_for_function("document.querySelectorAll('section .chart svg.marks').length == 8")
+        draw_all(page)
+        assert page.locator("section .chart svg.marks").count() == 8
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         string = drawn_texts()["relation_texts"]["string"][0]
         assert page.locator(".phrases p").evaluate("node => node.textContent") == string
@@ -419,7 +471,7 @@ def test_the_report_is_drawn_in_a_browser(study: Study, tmp_path: Path, browser:
         page.context.close()
 
 
-@pytest.mark.parametrize("kind", ["svg", "pdf"])
+@pytest.mark.parametrize("kind", ["svg", pytest.param("pdf", marks=pytest.mark.slow)])
 def test_every_chart_is_exported(study: Study, tmp_path: Path, kind: str) -> None:
     paths = write_charts(study, tmp_path, kind)
     signature = {"svg": b"<svg", "pdf": b"%PDF"}[kind]

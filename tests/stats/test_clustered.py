@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from attlas.core.cases import add_cases, sums_frame, width
-from attlas.core.states import Tally
-from attlas.stats.clustered import ClusteredProportions, proportions_of
+from attlas.core.cases import add_cases, add_followed, sums_frame, width
+from attlas.core.states import Rows, Tally
+from attlas.stats.clustered import ClusteredProportions, paired_differences, proportions_of
 from attlas.stats.intervals import Z, wilson
 from tests.twins.stats import sums_slowly
 
@@ -175,3 +175,22 @@ def test_wilsons_interval_is_that_of_the_textbook():
     for share, n in ((0.9, 100), (0.5, 3), (0.01, 5000)):
         for p in wilson(share, n):
             assert abs(share - p) == pytest.approx(Z * math.sqrt(p * (1 - p) / n), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_answers_of_two_passes_are_paired_as_those_of_one(seed):
+    """An answer is a baseline of another pass; kinds that one pass does not follow are left out."""
+    kinds, of, answers, _ = cases(seed)
+    sums = Tally(width(1, 1))
+    add_cases(sums, kinds, of, answers[:, :1], answers[:, 1:2])
+    expected = proportions_of(sums_frame(sums, "kind"), "kind", 1, 1)
+    one, other = Rows.empty(), Rows.empty()
+    add_followed(one, dict.fromkeys(set(kinds), 0), kinds, of, answers)
+    add_followed(other, dict.fromkeys({"det", "obj"}, 1), kinds, of, answers)
+    frames = one.frame(), other.frame().iloc[::-1]
+    found = paired_differences(*frames).set_index("kind")
+    assert set(found.index) == {"det", "obj"} & set(kinds)
+    for kind, row in found.iterrows():
+        assert tuple(row.iloc[:3]) == pytest.approx(expected[kind].difference(0, 0))
+        assert row["n"] == expected[kind].cases
+        assert row["texts"] == expected[kind].texts

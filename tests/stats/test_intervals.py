@@ -20,6 +20,7 @@ from tests.twins.stats import bootstrap_slowly
 counts = st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
 
+@settings(deadline=None)
 @given(counts)
 def test_wilsons_interval_is_scipys(count: tuple[int, int]) -> None:
     right, n = count

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import stdtrit
 
 import attlas
 from attlas.stats.replicates import paired_interval, replicate_error
+from attlas.stats.verdicts import Comparison, corrected
 from attlas.studies import Study
 from attlas.support.errors import StudyError
 from attlas.testing import tiny
@@ -72,10 +74,58 @@ def test_a_study_does_not_differ_from_itself(pair: tuple[Study, Study]) -> None:
     for table in ("surface", "entropy", "betti_heads"):
         frame = pair[0].difference(pair[0], table).drop(columns=["layer", "head"])
         assert (frame.dropna(axis=1, how="all").to_numpy() == 0).all(), table
-        assert len(frame.columns) % 3 == 0
+        assert len(frame.columns) % 6 == 0
     assert (pair[0].difference(pair[1], "betti_heads")["b0@0.1_difference"] != 0).any()
     swapped = pair[1].difference(pair[0], "surface")["self_low"]
     np.testing.assert_allclose(swapped, -pair[0].difference(pair[1], "surface")["self_high"])
+
+
+def test_differences_are_corrected_for_all_heads_and_columns(pair: tuple[Study, Study]) -> None:
+    """Intervals are as wide as Benjamini and Yekutieli's, by loops; more comparisons widen them."""
+    frame, free = pair[0].difference(pair[1], "surface"), len(TEXTS) - 1
+    names = [one.removesuffix("_significant") for one in frame if one.endswith("_significant")]
+    sizes = []
+    for name in names:
+        half = (frame[f"{name}_high"] - frame[f"{name}_low"]) / 2
+        sizes += list((frame[f"{name}_difference"].abs() / half).dropna())
+    widths = [
+        stdtrit(free, 1 - 0.025 * rejected / len(sizes)) / stdtrit(free, 0.975)
+        for rejected in range(1, len(sizes) + 1)
+    ]
+    rejected = max(
+        (number for number, wide in enumerate(widths, 1) if sum(np.array(sizes) > wide) >= number),
+        default=0,
+    )
+    assert 0 < rejected < len(sizes)
+    assert sum(frame[f"{name}_significant"].sum() for name in names) == rejected
+    for name in names:
+        half = (frame[f"{name}_high"] - frame[f"{name}_low"]) / 2
+        wider = (frame[f"{name}_corrected_high"] - frame[f"{name}_corrected_low"]) / 2
+        np.testing.assert_allclose(wider, half * widths[rejected - 1], rtol=1e-4)
+        low, high = frame[f"{name}_corrected_low"], frame[f"{name}_corrected_high"]
+        assert ((low > 0) | (high < 0)).equals(frame[f"{name}_significant"])
+
+
+def test_noise_is_rarely_significant_after_correction() -> None:
+    """Of 100 heads that do not differ some have an interval without zero, hardly any is left."""
+    rng, alone, together = np.random.default_rng(0), 0, 0
+    for _ in range(20):
+        halves = rng.uniform(0.01, 0.1, 100)
+        noise = rng.standard_t(59, 100) * halves / stdtrit(59, 0.975)
+        comparisons = [
+            Comparison(value, 0.0, value - half, value + half, 60, "either")
+            for value, half in zip(noise, halves, strict=True)
+        ]
+        alone += int((np.abs(noise) > halves).any())
+        together += int(corrected(comparisons)["significant"].any())
+    assert alone == 20
+    assert together <= 3
+
+
+def test_other_parameters_of_a_measure_are_refused(pair: tuple[Study, Study]) -> None:
+    dots = attlas.study(tiny("bert"), TEXTS, "surface(punctuation='.')", **QUIET)
+    with pytest.raises(StudyError, match=r"of Surface\(punctuation='.'\).* the same parameters"):
+        pair[0].difference(dots, "surface")
 
 
 def test_what_is_not_paired_is_refused(pair: tuple[Study, Study]) -> None:

@@ -93,6 +93,7 @@ def test_an_old_study_opens_with_all_its_tables(name: str, old: Path) -> None:
         assert len(study.atlas()) == study.n_layers * study.n_heads
 
 
+@pytest.mark.slow  # that they open is tested above
 @pytest.mark.parametrize("name", STUDIES)
 def test_an_old_study_reports(name: str, old: Path, tmp_path: Path) -> None:
     page = attlas.Study.open(old / name).report(tmp_path / "page.html")

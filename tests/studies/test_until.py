@@ -19,7 +19,14 @@ from attlas.studies import Study
 from attlas.support.errors import AttlasError, StudyError
 from attlas.testing import fold, stream, tiny
 from attlas.views.findings import facts
-from tests.builders.folders import Stopped, check_resumes, results, stopping
+from tests.builders.folders import (
+    Stopped,
+    check_damage,
+    check_fresh,
+    check_resumes,
+    results,
+    stopping,
+)
 from tests.builders.studies import table_bytes
 from tests.builders.texts import sentences
 
@@ -165,4 +172,36 @@ def test_what_cannot_be_reached_is_refused_before_any_work(tmp_path: Path) -> No
     for wrong in (0, 0.6, -1, "narrow", float("nan")):
         with pytest.raises(AttlasError, match=r"until is .*at least 0.005 and at most 0.5"):
             study(tmp_path / "one", until=wrong)  # type: ignore[arg-type]
+    assert not (tmp_path / "one").exists()
+
+
+@pytest.mark.attack
+def test_every_damaged_file_is_noticed(tmp_path: Path) -> None:
+    check_damage(lambda folder, fresh: study(folder, fresh=fresh), tmp_path)
+
+
+@pytest.mark.attack
+def test_fresh_stopped_at_any_step_leaves_no_row_of_another_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a study that reads everything, then one that stops: neither has rows of the other."""
+
+    def whole(folder: Path, fresh: bool) -> object:
+        return attlas.study(tiny("bert"), TEXTS, "surface", folder, fresh=fresh, **QUIET)
+
+    def stops(folder: Path, fresh: bool) -> object:
+        return study(folder, fresh=fresh)
+
+    for number, (first, second) in enumerate([(whole, stops), (stops, whole)]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        check_fresh(first, second, folder, monkeypatch, every=3)
+
+
+def test_groups_are_not_compared_on_the_first_texts_alone(tmp_path: Path) -> None:
+    """`until` was ignored where groups are compared."""
+    with pytest.raises(StudyError, match=r"until \(--until\) cannot be given with by"):
+        study(tmp_path / "one", by="label")
+    with pytest.raises(StudyError, match=r"until \(--until\) cannot be given with by"):
+        StudyCommand(data="embedded:messages", by="label", until=UNTIL)
     assert not (tmp_path / "one").exists()

@@ -276,7 +276,14 @@ SLEEP = (
 )
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+    ],
+)
 def test_workers_end_with_their_parent(tmp_path: Path, number: int) -> None:
     """Ctrl-C reaches every process of a terminal at once, the other two the parent alone."""
     command = [sys.executable, "-c", SLEEP, str(tmp_path)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -145,6 +146,7 @@ def test_arcs_are_their_twin(family, convention):
     assert ("punct" in expected[2]) == ("root" in expected[2]) == (convention == "published")
     compare_arcs(tables, expected, measure.offsets)
     check_measure(measure, together, model)
+    check_measure(replace(measure, followed=(("det", 1), ("all", 0))), together, model)
     assert_same(run(measure, together, model), tables, 1e-9)
     if convention == "published":
         roots = tables["arcs"][tables["arcs"]["relation"] == "root"]

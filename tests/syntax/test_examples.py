@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -22,9 +21,12 @@ from attlas.syntax.examples import FAINT, HEADS, best_examples, examples
 from attlas.syntax.section import study_lines
 from attlas.testing import tiny
 from attlas.views.lines import Lines, lines_svg
-from tests.builders.pages import open_page, write_charts
+from tests.builders.pages import draw_all, open_page, write_charts
 from tests.builders.probes import PLAIN, probe, rigged, sentence, treebank
+from tests.builders.text_views import wait_for_views
 from tests.twins.syntax import between_slowly, own_words
+
+PAIRS = "all => all.map(one => [Number(one.dataset.query), Number(one.dataset.key)])"
 
 # examples and lines
 
@@ -175,37 +177,42 @@ def test_the_report_draws_lines_between_words(hostile: Study, tmp_path: Path, br
     assert len(drawn) == 3
     assert all(one.title.startswith("obj, L0H3, dependent → head: ") for one in drawn)
     page, wrong = open_page(browser, hostile.report(tmp_path / "report.html"))
-    page.wait_for_function("document.querySelectorAll('section .chart svg.marks').length == 1")
+    draw_all(page)
+    assert page.locator("section .chart svg.marks").count() == 1
+    wait_for_views(page)
     select = page.locator("#syntax [data-choose=example]")
-    assert select.locator("option").all_inner_texts() == [
-        re.sub(r"\s+", " ", one.title).strip() for one in drawn
-    ]
-    for number, one in enumerate(drawn):
-        select.select_option(str(number))
-        texts = page.locator("#syntax svg.lines text")
-        spelt = [word if len(word) <= 28 else word[:27] + "…" for word in one.words]
+    groups = list(dict.fromkeys(one.about for one in drawn))
+    assert select.locator("option").all_inner_texts() == groups
+    panels = page.locator("#syntax .panels svg")
+    assert panels.count() == len(drawn)  # all of one head
+    for panel, one in zip(panels.all(), drawn, strict=True):
+        texts = panel.locator("text")
+        spelt = [word if len(word) <= 15 else word[:14] + "…" for word in one.words]
         assert texts.evaluate_all("all => all.map(node => node.textContent)") == [
             word for word in spelt for _ in range(2)
         ]
-        lines = page.locator("#syntax svg.lines line")
-        assert lines.count() == int((one.weights >= 0.02).sum())
-        assert page.locator("#syntax svg.lines line.gold").count() == len(one.gold) > 0
+        assert panel.locator("path").count() == int((one.weights >= 0.02).sum())
+        gold = panel.locator("path.gold").evaluate_all(PAIRS)
+        assert sorted(map(tuple, gold)) == sorted(one.gold)
         query = one.gold[0][0]
         texts.nth(2 * query).hover()  # on the left: what it attends to
-        message = page.locator("#syntax .says").inner_text()
-        assert "attends to cat 1.00" in message
-        left = page.locator("#syntax svg.lines line:not(.off)")
-        assert left.count() == int((one.weights[query] >= 0.02).sum())
-        ends = left.evaluate_all("all => all.map(node => node.getAttribute('y1'))")
-        assert len(set(ends)) == 1
+        assert "attends to cat 1.00" in page.locator("#syntax .says").inner_text()
+        left = panel.locator("path:not(.off)").evaluate_all(PAIRS)
+        assert sorted(map(tuple, left)) == [
+            (query, key) for key in np.flatnonzero(one.weights[query] >= 0.02).tolist()
+        ]
         cat = one.words.index("cat")
         texts.nth(2 * cat + 1).hover()  # on the right: who attends to it
-        assert page.locator("#syntax svg.lines line:not(.off)").count() == int(
-            (one.weights[:, cat] >= 0.02).sum()
-        )
+        count = int((one.weights[:, cat] >= 0.02).sum())
+        assert panel.locator("path:not(.off)").count() == count
         assert "is attended to by" in page.locator("#syntax .says").inner_text()
         page.mouse.move(0, 0)
-        assert page.locator("#syntax svg.lines line.off").count() == 0
+        assert panel.locator("path.off").count() == 0
+    panels.first.locator("text").first.focus()
+    page.keyboard.press("ArrowDown")
+    assert f"“{drawn[0].words[1]}” attends to" in page.locator("#syntax .says").inner_text()
+    page.locator("#syntax .attlas-lines button").click()
+    assert page.locator("#syntax .panels table").count() == len(drawn)
     assert wrong == []
     page.context.close()
 
@@ -215,46 +222,3 @@ def test_lines_of_the_report_are_written_as_pictures(hostile: Study, tmp_path: P
         paths = write_charts(hostile, tmp_path / kind, kind)
         assert len(paths) == 1 + 3
         assert all(path.read_bytes().startswith(signature) for path in paths)
-
-
-def test_a_looked_at_text_has_lines_that_follow_layer_and_head(
-    tmp_path: Path, browser: Any
-) -> None:
-    seen = attlas.attention(tiny("bert"), "the cat <b>sat</b> on it & was good")
-    page, wrong = open_page(browser, seen.write(tmp_path / "look.html"))
-    assert page.locator("#lines svg").count() == 0
-    page.locator("#between summary").click()
-    page.wait_for_selector("#lines svg")
-    for layer, head in ((None, None), (1, None), (2, 3), (0, 0)):
-        page.select_option("#layer", "-1" if layer is None else str(layer))
-        page.select_option("#head", "-1" if head is None else str(head))
-        weights = seen.weights[slice(None) if layer is None else [layer]]
-        weights = weights[:, slice(None) if head is None else [head]].mean((0, 1)).numpy()
-        shown = page.locator("#lines line").evaluate_all(
-            "all => all.map(node => [node.getAttribute('y1'), node.getAttribute('y2'), "
-            "node.getAttribute('stroke-opacity')])"
-        )
-        drawn = {
-            (round((float(y1) - 15) / 22), round((float(y2) - 15) / 22)): float(value)
-            for y1, y2, value in shown
-        }
-        for query, key in np.ndindex(weights.shape):
-            if abs(weights[query, key] - 0.02) > 1e-3:
-                assert ((query, key) in drawn) == (weights[query, key] > 0.02)
-            if (query, key) in drawn:
-                assert drawn[query, key] == pytest.approx(weights[query, key], abs=1e-3)
-    spelt = page.locator("#lines text").evaluate_all("all => all.map(node => node.textContent)")
-    assert spelt == [token for token in seen.tokens for _ in range(2)]
-    page.locator("#lines text").nth(2).hover()
-    assert "attends to" in page.locator("#lines .says").inner_text()
-    assert wrong == []
-    page.context.close()
-
-
-def test_a_long_text_has_no_lines(tmp_path: Path, browser: Any) -> None:
-    for words, hidden in ((58, False), (59, True)):
-        seen = attlas.attention(tiny("bert", num_hidden_layers=1), " ".join(["cat"] * words))
-        page, wrong = open_page(browser, seen.write(tmp_path / "look.html"))
-        assert page.locator("#between").is_hidden() == hidden, words
-        assert wrong == []
-        page.context.close()

@@ -42,6 +42,7 @@ from attlas.topology import (
     best_heads,
     likeness,
     score_heads,
+    work,
 )
 from attlas.topology.barcode import BarcodeMeasure
 from attlas.topology.betti import Betti
@@ -49,7 +50,14 @@ from attlas.topology.classifier import ITERATIONS, STRENGTHS, _path
 from attlas.topology.features import head_of
 from attlas.topology.heads import columns_of
 from tests.builders.models import shared
-from tests.builders.pages import findings, n_pictures, open_page, unfold, write_charts
+from tests.builders.pages import (
+    SECTIONS,
+    draw_all,
+    findings,
+    n_pictures,
+    open_page,
+    write_charts,
+)
 from tests.builders.studies import write_result
 from tests.builders.topology import data
 from tests.twins.topology import bootstrap_slowly, mcc_slowly, row_slowly
@@ -1147,6 +1155,20 @@ def test_an_experiment_says_what_it_should(done: Any, folders: tuple[Path, Path]
     gap = result["difference_from_model"]
     assert gap["mcc"] == pytest.approx(result["mcc"] - result["model"]["mcc"])
     assert gap["low"] <= gap["mcc"] <= gap["high"]
+    apart, scores = done.table("topology_differences"), done.table("topology")
+    reached = scores.set_index("classifier")["mcc"]
+    assert apart["control"].tolist() == list(result["controls"])
+    for row in apart.to_dict("records"):
+        assert row["difference"] == pytest.approx(reached["all"] - reached[row["control"]])
+        assert row["difference_low"] <= row["difference"] <= row["difference_high"]
+    claims = SECTIONS["topology"].claims(done)
+    assert [(one.difference_low, one.difference_high) for one in claims] == [
+        tuple(row)
+        for row in apart.loc[apart["difference"] == apart["difference"].min()]
+        .iloc[:1][["difference_low", "difference_high"]]
+        .to_numpy()
+        .tolist()
+    ]
     assert result["majority_accuracy"] == 0.5
     assert json.loads(json.dumps(result)) == result
     assert json.loads((done.folder / "result.json").read_text()) == result
@@ -1165,7 +1187,12 @@ def test_an_experiment_says_what_it_should(done: Any, folders: tuple[Path, Path]
     )
     assert len(done.table("topology_heads")) == 12
     assert done.manifest["tables"]["topology_heads"]["kind"] == "head"
-    assert Study.open(done.folder).tables == ["topology", "topology_heads", "topology_grid"]
+    assert Study.open(done.folder).tables == [
+        "topology",
+        "topology_differences",
+        "topology_heads",
+        "topology_grid",
+    ]
 
 
 def test_an_experiment_is_what_its_parts_give(done: Any, folders: tuple[Path, Path]) -> None:
@@ -1356,6 +1383,32 @@ def test_another_frozen_model_is_another_experiment(tmp_path: Path) -> None:
     assert first.result["controls"]["frozen_model"] is not None
     with pytest.raises(StudyError, match="frozen"):
         go(model, tmp_path / "out", frozen=small(seed=2), thresholds=(0.1,))
+
+
+def test_attention_that_fine_tuning_left_as_it_was_is_read_once(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A classifier of which only the head was trained has the attention of its base model."""
+    tuning = attlas.Finetune(
+        texts=PARTS["train"], dev=PARTS["dev"], model=folders[0], head_only=True
+    )
+    attlas.run(tuning, tmp_path / "head", progress=False)
+    read: list[str] = []
+    features = work.features_of
+
+    def noted(space: Any, model: Model, *rest: Any) -> Any:
+        read.append(model.name)
+        return features(space, model, *rest)
+
+    monkeypatch.setattr(work, "features_of", noted)
+    results = {}
+    for name, model in (("head", tmp_path / "head"), ("all", folders[1])):
+        results[name] = go(model, tmp_path / f"{name}-out", thresholds=(0.1,)).result
+        results[name]["passes"], read[:] = len(read), []
+    assert (results["head"]["passes"], results["all"]["passes"]) == (2, 3)
+    frozen = results["head"]["controls"]["frozen_model"]
+    assert frozen == {name: results["head"][name] for name in frozen}
+    assert frozen == results["all"]["controls"]["frozen_model"]
 
 
 def test_folders_of_others_are_refused(folders: tuple[Path, Path], tmp_path: Path) -> None:
@@ -1591,10 +1644,8 @@ def test_the_report_is_drawn_offline(done: Any, tmp_path: Path, browser: Any) ->
             color_scheme=scheme,
             viewport={"width": width, "height": 800},
         )
-        page.wait_for_function(
-            "document.querySelectorAll('#topology .chart svg.marks').length == 3"
-        )
-        unfold(page)
+        draw_all(page)
+        assert page.locator("#topology .chart svg.marks").count() == 3
         assert page.locator("#topology svg .mark-symbol.role-mark path").count() >= 2 * 8
         shown = page.locator("#topology").inner_text()
         for name in (
@@ -1623,7 +1674,8 @@ def test_flat_scores_are_drawn_too(done: Any, tmp_path: Path, browser: Any) -> N
     with place.claim({}):
         flat = write_result(place, manifest, tables)
     page, wrong = open_page(browser, flat.report(tmp_path / "report.html"))
-    page.wait_for_function("document.querySelectorAll('#topology .chart svg.marks').length == 3")
+    draw_all(page)
+    assert page.locator("#topology .chart svg.marks").count() == 3
     assert wrong == []
     assert "<b>texts</b>" in page.locator("body").inner_text()
     page.context.close()
@@ -1634,11 +1686,10 @@ def test_the_four_kinds_have_sections(bert: Model, tmp_path: Path, browser: Any)
         bert, TEXTS, ["betti", "digraph", "barcode", "templates"], out=tmp_path / "study"
     )
     page, wrong = open_page(browser, study.report(tmp_path / "report.html"))
-    page.wait_for_function("document.querySelectorAll('section .chart svg.marks').length == 4")
+    draw_all(page)
     for name in ("betti", "digraph", "barcode", "templates"):
-        assert page.locator(f"#{name} svg .mark-symbol.role-mark path").count() == 12
-    unfold(page)
-    page.select_option("#betti select", "b1@0.5")
+        assert page.locator(f"#{name} .strip circle").count() == 12
+    page.locator("#betti select").select_option("betti_heads.b1@0.5")
     page.wait_for_timeout(200)
     assert wrong == []
     page.context.close()

@@ -1042,8 +1042,10 @@ def test_any_band_gives_what_its_square_gives(layer):
         agree(measure, layer.layer.uniform, square.uniform)
 
 
-@pytest.mark.parametrize("n_global", [0, 1, 4])
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n_global", [pytest.param(0, marks=pytest.mark.slow), 1, 4])
+@pytest.mark.parametrize(
+    "kind", [torch.float32, pytest.param(torch.float64, marks=pytest.mark.slow)]
+)
 def test_a_long_band_gives_what_its_square_gives(monkeypatch, n_global, kind):
     n, reach, rng = 300, 7, np.random.default_rng(n_global)
     places = np.sort(rng.permutation(n)[:n_global])

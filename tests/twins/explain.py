@@ -141,3 +141,24 @@ def iou_f1_slowly(scores, marked, share, threshold):
         max(len(one & other) / len(one | other) for other in human) >= threshold for one in chosen
     )
     return f1_slowly(hits, len(chosen), len(human))
+
+
+def shifted_taus_slowly(a, b, keep, shifts, published):
+    """Kendall's tau with b's kept scores moved along the kept tokens, one shift after another."""
+    out = []
+    where = np.flatnonzero(keep)
+    for shift in shifts:
+        moved = np.array(b, dtype=np.float64)
+        if published:  # scaled by all tokens, before they move
+            moved = (moved - moved.min()) / (moved.max() - moved.min())
+        scores = [moved[token] for token in where]
+        for place, token in enumerate(where):
+            moved[token] = scores[(place - shift) % len(where)]
+        if not published:
+            out.append(stats.kendalltau(a[where], moved[where]).statistic)
+            continue
+        one = np.where(keep, (a - a.min()) / (a.max() - a.min()), 0)
+        two = np.where(keep, moved, 0)
+        first, second = (v.astype(np.longdouble).argsort()[::-1] for v in (one, two))
+        out.append(stats.kendalltau(first.argsort(), second.argsort()).statistic)
+    return out

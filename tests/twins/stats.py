@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
+from scipy.special import stdtrit
 from sklearn.metrics import f1_score
 
 from attlas.stats.bootstrap import DRAWS
@@ -45,6 +46,22 @@ def sums_slowly(kinds, of, answers, baselines, kind):
         out += [sum(one) for one in counts] + [products(one, one) for one in counts]
         out += [products(n, one) for one in counts]
     return out + [products(one, other) for one in h for other in b]
+
+
+def paired_slowly(counts):
+    """The interval of a difference of two shares of the same cases, from texts as clusters.
+
+    `counts` has for each text how many cases the first and the second got right, and how many there
+    are. Never narrower than that many independent cases allow, by Wilson's variance.
+    """
+    counts = [one for one in counts if one[2]]
+    texts, cases = len(counts), sum(n for *_, n in counts)
+    gap = sum(one - other for one, other, _ in counts) / cases
+    spread = sum((one - other - gap * n) ** 2 for one, other, n in counts)
+    z = stdtrit(texts - 1, 0.975)
+    size = (abs(gap) * cases + z * z / 2) / (cases + z * z)
+    error = max(spread * texts / (texts - 1) / cases**2, size * (1 - size) / cases) ** 0.5
+    return max(-1.0, gap - z * error), min(1.0, gap + z * error)
 
 
 def bootstrap_slowly(

@@ -140,7 +140,7 @@ def test_a_report_opens_with_warnings_then_the_best_finding_of_each_section(
     assert [one.section for one in opening(found)] == ["strong", "weak"]
     page = render(small, sections)
     assert page.index("Careful &lt;b&gt;.") < page.index("<h2>Findings</h2>") < page.index("0.90 [")
-    assert '<section id="none">' in page
+    assert '<section id="none" class="folded">' in page
     assert page.count('<details class="folded">') == 1
     assert "Not beyond its control: " in page
     assert "A note." in page

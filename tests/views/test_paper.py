@@ -26,6 +26,7 @@ from attlas.views.paper import PaperFigure, Size
 from attlas.views.picture import fitted, heading_svg, legend_svg, stacked, svg_size
 from attlas.views.report import write_charts, write_tables
 from attlas.views.tables import TextTable, latex_text
+from tests.builders.pages import n_pictures
 
 TEXTS = ["a good film , not bad .", "the dog saw a cat .", "it was a very bad film"]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -258,6 +259,8 @@ def test_heads_are_named_in_both_ways(seen: TextAttention) -> None:
 
 def test_captions_name_every_file(study: Study, tmp_path: Path) -> None:
     paths = write_charts(study, sections(), tmp_path, "svg")
+    assert len({*paths}) == len(paths) == n_pictures(study)
+    assert all(path.read_bytes().startswith(b"<svg") for path in paths)
     captions = (tmp_path / "captions-svg.md").read_text()
     for path in paths:
         assert captions.count(f"**{path.name}**: ") == 1

@@ -10,7 +10,7 @@ from attlas.syntax.examples import best_examples
 from attlas.syntax.section import study_lines
 from attlas.views.claims import section_verdict
 from attlas.views.findings import section_findings
-from tests.builders.pages import SECTIONS, findings, open_page, sections
+from tests.builders.pages import SECTIONS, draw_all, findings, open_page, sections
 from tests.builders.probes import chained, document, probe, rigged
 
 # reports of little
@@ -42,14 +42,13 @@ def test_reports_of_studies_with_little_in_them(tmp_path: Path, browser: Any) ->
     assert not any("nan" in line for line in lines)
     page, wrong = open_page(browser, together.report(tmp_path / "all.html"))
     charts = sum(
-        figure.chart is not None
+        figure.chart is not None and not figure.page
         for _, part in sections(together)
         for figure in part.figures(together)
     )
-    page.wait_for_function(
-        f"document.querySelectorAll('section .chart svg.marks').length == {charts}"
-    )
+    draw_all(page)
+    assert page.locator("section .chart svg.marks").count() == charts
     assert "could not be drawn" not in page.locator("body").inner_text()
-    assert page.locator("[data-lines]").count() == 0
+    assert page.locator("[data-view='attlas/lines.js']").count() == 0
     assert wrong == []
     page.context.close()

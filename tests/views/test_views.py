@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,12 @@ import attlas
 from attlas.support.errors import AttlasError
 from attlas.testing import tiny
 from attlas.views import charts
-from attlas.views.overlay import LETTERS, levels, overlay, pack
+from attlas.views.overlay import levels
 from attlas.views.section import Figure, Section
 from attlas.views.tables import Column, text_table
 from attlas.views.terminal import print_table
-from tests.builders.pages import SECTIONS, Tags, n_pictures, open_page, write_charts
+from attlas.views.texts import EXAMPLE_TEXTS
+from tests.builders.pages import SECTIONS, Tags, draw_all, n_pictures, open_page, write_charts
 
 HOSTILE = [
     "<script>alert('x')</script> & <b>bold</b> \"quoted\" 'single' </p>",
@@ -45,12 +45,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory, minilm: attlas.Model) -> a
     return attlas.study(minilm, texts, out=tmp_path_factory.mktemp("hostile") / "study")
 
 
-def words_of(study: attlas.Study, row: Any) -> Any:
-    tokens = study.table("totals", text=row.text)
-    layers = tokens[[f"L{layer}" for layer in range(study.n_layers)]].to_numpy().T[:, None]
-    return overlay(row.content, tokens, layers, tokens["uniform"].to_numpy())
-
-
 def test_hostile_texts_come_through_the_report_escaped_and_whole(
     hostile: attlas.Study, tmp_path: Path
 ) -> None:
@@ -58,22 +52,12 @@ def test_hostile_texts_come_through_the_report_escaped_and_whole(
     tags = Tags()
     tags.feed(page)
     assert not {"b", "u", "img", "i"} & set(tags.tags)
-    assert tags.tags.count("script") == 2
-    for row in hostile.table("texts").itertuples():
-        shown = re.sub(
-            r"<[^>]*>",
-            "",
-            re.sub(r'<w class="t\d mark">[^<]*</w>', "", words_of(hostile, row).html),
-        )
-        for escaped, plain in (
-            ("&lt;", "<"),
-            ("&gt;", ">"),
-            ("&quot;", '"'),
-            ("&#x27;", "'"),
-            ("&amp;", "&"),
-        ):
-            shown = shown.replace(escaped, plain)
-        assert shown == row.content
+    assert tags.tags.count("script") == 5  # charts, their data, modules, their data, one call
+    views = re.search(r'<script type="application/json" id="views">(.*?)</script>', page, re.DOTALL)
+    assert views is not None
+    shown = {one["content"] for one in json.loads(views[1])["attlas/text.js"]}
+    assert shown == set(hostile.table("texts")["content"][: len(shown)])
+    assert len(shown) == EXAMPLE_TEXTS
 
 
 def test_the_report_is_drawn_offline(hostile: attlas.Study, tmp_path: Path, browser: Any) -> None:
@@ -84,58 +68,23 @@ def test_the_report_is_drawn_offline(hostile: attlas.Study, tmp_path: Path, brow
             color_scheme=scheme,
             viewport={"width": width, "height": 800},
         )
-        page.wait_for_function("document.querySelectorAll('section .chart svg.marks').length == 19")
-        assert (
-            page.locator("#surface [data-chart]")
-            .first.locator("svg .mark-symbol.role-mark path")
-            .count()
-            == 72
-        )
+        draw_all(page)
+        assert page.locator("section .chart svg.marks").count() == 12
+        assert page.locator("#surface [role=gridcell]").count() == 72
+        assert page.locator("#surface .strip circle").count() == 72
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        before = page.locator("#totals w").evaluate_all("all => all.map(one => one.className)")
-        page.locator("#totals [data-choose=layer]").first.select_option("1")
-        assert (
-            page.locator("#totals w").evaluate_all("all => all.map(one => one.className)") != before
-        )
+        tints = "all => all.map(one => one.style.background)"
+        before = page.locator("#totals w").evaluate_all(tints)
+        page.locator("#totals [data-choose=head]").first.select_option("L1")
+        assert page.locator("#totals w").evaluate_all(tints) != before
         page.locator("#totals w").nth(3).click()
-        assert "uniform attention" in page.locator("#totals .says").first.inner_text()
-        page.select_option("#surface select", "previous")
+        assert "own uniform" in page.locator("#totals .says").first.inner_text()
+        page.locator("#surface select").select_option("surface.next")
         page.wait_for_timeout(200)
         assert wrong == []
         text = page.locator("#totals").inner_text()
         assert HOSTILE[0] in text
         page.context.close()
-
-
-def test_the_page_of_one_text(minilm: attlas.Model, tmp_path: Path, browser: Any) -> None:
-    seen = attlas.attention(minilm, "The cat 👩‍👩‍👧 didn't sit on <b>the</b> mat.")
-    page, wrong = open_page(browser, seen.write(tmp_path / "look.html"))
-    shown = page.locator("#text").evaluate(
-        "node => [...node.childNodes].filter(part => !part.className?.includes('mark'))"
-        ".map(part => part.textContent).join('')"
-    )
-    assert shown == seen.text
-    cat = seen.tokens.index("cat")
-    page.select_option("#layer", "0")
-    page.select_option("#head", "2")
-    page.locator("#text .t").nth(cat).click()
-    message = page.locator("#says").inner_text()
-    row = seen.weights[0, 2, cat]
-    best = int(row.argmax())
-    even = f"(uniform {1 / len(seen.tokens):.2f})"
-    assert message.startswith(f"cat attends to {even}: {seen.tokens[best]} {float(row[best]):.2f}")
-    page.locator("#text .t").nth(cat).click()
-    most = int(seen.received()[0, 2].argmax())
-    assert (
-        page.locator("#says")
-        .inner_text()
-        .startswith(
-            f"Largest attention received (uniform 1.00): {seen.tokens[most]} "
-            f"{float(seen.received()[0, 2, most]):.2f}"
-        )
-    )
-    assert wrong == []
-    assert "srcdoc=" in seen._repr_html_()
 
 
 def test_uniform_attention_of_a_causal_text_is_not_one() -> None:
@@ -145,15 +94,10 @@ def test_uniform_attention_of_a_causal_text_is_not_one() -> None:
     np.testing.assert_allclose(seen.to_dict()["uniform"], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "svg",
-        pytest.param("pdf", marks=pytest.mark.slow),
-        pytest.param("png", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
 def test_every_chart_is_exported(hostile: attlas.Study, tmp_path: Path, kind: str) -> None:
+    """Those of a smaller study are exported in `test_captions_name_every_file`."""
     paths = write_charts(hostile, tmp_path / "charts", kind)
     signature = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}[kind]
     assert len({*paths}) == len(paths) == n_pictures(hostile)
@@ -230,63 +174,6 @@ def test_tints_are_scaled_by_ordinary_tokens() -> None:
     assert tints[101] in (4, 5)
 
 
-def test_packed_numbers_come_back_to_within_a_letter() -> None:
-    values = np.random.default_rng(0).random((3, 50)) ** 4
-    packed, tops = pack(values)
-    codes = np.array([LETTERS.index(letter) for letter in packed]).reshape(3, 50)
-    back = (codes / 63) ** 2 * np.array(tops)[:, None]
-    assert (
-        np.abs(
-            np.sqrt(back / values.max(1, keepdims=True))
-            - np.sqrt(values / values.max(1, keepdims=True))
-        ).max()
-        < 0.01
-    )
-
-
-def test_a_long_text_is_light_and_answers_a_click(tmp_path: Path, browser: Any) -> None:
-    """2,000 words, each of two tokens: joined to words, paragraphs kept, every head to choose."""
-    model = tiny("longformer", max_position_embeddings=4100)
-    model.tokenizer.model_max_length = 4096
-    text = "\n\n".join(" ".join(f"cat{number % 10}" for number in range(100)) for _ in range(20))
-    seen = attlas.attention(
-        attlas.load((model.network, model.tokenizer)), text, importance=np.ones((3, 4))
-    )
-    assert len(seen.tokens) == 4002
-    with (
-        pytest.raises(AttlasError, match=r"would take .* GB and were not kept")
-        if seen.square is None
-        else nullcontext()
-    ):
-        assert seen.weights.shape == (3, 4, 4002, 4002)
-    path = seen.write(tmp_path / "long.html")
-    assert path.stat().st_size < 300_000
-    page, wrong = open_page(browser, path)
-    assert page.locator(".words w").count() == 2002
-    shown = page.locator(".words").evaluate(
-        "node => [...node.childNodes].filter(part => !part.className?.includes?.('mark'))"
-        ".map(part => part.textContent).join('')"
-    )
-    assert shown == text
-    page.select_option("[data-choose=layer]", "2")
-    page.select_option("[data-choose=head]", "1")
-    by_word = np.zeros(2002)
-    np.add.at(by_word, seen.batch.words[0].of, seen.by_head[2, 1].numpy())
-    page.locator(".words w").nth(7).click()
-    message = page.locator(".says").inner_text()
-    received = float(re.search(r"receives ([\d.]+)", message).group(1))
-    assert received == pytest.approx(by_word[7], rel=0.05, abs=0.02)
-    words, weights = seen.tops
-    assert f"Attends most to: {seen.words[words[0, 7, 0]]} {weights[0, 7, 0]:.2f}" in message
-    page.select_option("[data-choose=layer]", "scaled")
-    assert wrong == []
-    for kind, signature in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
-        assert seen.write(tmp_path / f"long.{kind}").read_bytes().startswith(signature)
-    assert (
-        charts.export(seen.pictures(), tmp_path / "heads.svg").read_text().count("<image") == 12 + 3
-    )  # and uniform attention for each layer
-
-
 def test_words_that_go_with_a_word_are_those_of_the_mean_of_all_heads() -> None:
     model = tiny("longformer")
     seen = attlas.attention(
@@ -299,16 +186,6 @@ def test_words_that_go_with_a_word_are_those_of_the_mean_of_all_heads() -> None:
             order = np.lexsort([np.arange(len(row)), -row])[:6]
             np.testing.assert_allclose(weights[side, word][: len(order)], row[order], atol=1e-6)
             assert weights[side, word, 0] == pytest.approx(row[words[side, word, 0]], abs=1e-6)
-
-
-def test_what_truncation_left_out_is_struck_through() -> None:
-    model = attlas.load((tiny("bert").network, tiny("bert").tokenizer), max_length=5)
-    study = attlas.study(model, ["a cat sat on the mat"])
-    (row,) = study.table("texts").itertuples()
-    assert (
-        '<span class="cut" title="not read by the model"> on the mat</span>'
-        in words_of(study, row).html
-    )
 
 
 def test_a_study_in_a_notebook_is_escaped(hostile: attlas.Study) -> None:

@@ -122,7 +122,7 @@ def print_study(study: Study, page: Path | None, as_json: bool, next_command: st
 
 def print_experiment(study: Study, report: bool, as_json: bool) -> None:
     """Print what an experiment found, write its report if wanted, and say where both are."""
-    page = _report(study) if report and study.tables else None
+    page = report_page(study) if report and study.tables else None
     model = {"model": str(study.folder)} if "config.json" in study.manifest["files"] else {}
     if as_json:
         where = {"study": str(study.folder), "report": str(page) if page else None}
@@ -151,7 +151,7 @@ def _print_end(study: Study, page: Path | None, next_command: str) -> None:
             print(f"attlas: {counts[name]} {what}; see {study.quarantine}", file=sys.stderr)
 
 
-def _report(study: Study) -> Path:
+def report_page(study: Study) -> Path:
     """Return the page of a result, which is written unless it is newer than the result."""
     from attlas.studies.folder import MANIFEST, REPORT
     from attlas.support.outputs import is_our_page

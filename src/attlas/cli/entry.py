@@ -30,6 +30,7 @@ def run() -> int:
     """Run a command; its exit code. A user's mistake is one line on standard error."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # idle threads of torch sleep, not spin
     warnings.formatwarning = lambda message, *_, **__: f"attlas: {message}\n"
     try:
         code = app(standalone_mode=False)

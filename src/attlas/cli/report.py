@@ -63,6 +63,9 @@ class ReportCommand:
             self._write(folders)
 
     def _write(self, folders: list[Path]) -> None:
+        for path in (self.charts, self.tables):
+            if path is not None:
+                _refuse_parts_of_results(path, folders)
         if self.out is not None and not self.out.is_dir():
             check_output(self.out, [PAGE], self.force)
         with status("writing the report"):
@@ -107,6 +110,19 @@ class ReportCommand:
             print_json({"methods": texts})
         else:
             print("\n".join(texts), end="")
+
+
+def _refuse_parts_of_results(path: Path, folders: list[Path]) -> None:
+    """Refuse to export to where a result has its own files: `fresh` would not clear what is new."""
+    from attlas.studies.folder import FILES, PARTS, STATES, TABLES
+
+    for folder in folders:
+        for name in (TABLES, STATES, FILES, PARTS):
+            if path.resolve().is_relative_to((folder / name).resolve()):
+                raise AttlasError(
+                    f"{path} is where {folder} has its own files; choose another folder, "
+                    f"such as {folder.with_name(f'{folder.name}-exported')}"
+                )
 
 
 def _opened(folders: list[Path]) -> Study:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,9 +23,12 @@ from attlas.cli.app import (
     print_json,
     print_next,
     print_study,
+    report_page,
     status,
 )
 from attlas.cli.verbs import add_command
+from attlas.groups.experiment import check_groups
+from attlas.models.sources import check_model
 from attlas.support.errors import AttlasError
 from attlas.support.heads import layer_and_head
 from attlas.support.options import (
@@ -41,6 +45,7 @@ from attlas.support.outputs import CHARTS, PAGE, PICTURES, check_output
 if TYPE_CHECKING:
     from attlas.corpora import Corpus
     from attlas.models import Model
+    from attlas.studies.opened import Study
 
 GLOBAL_HELP = "Global tokens of a Longformer: first, special, none, or indices such as 0,5."
 PICKLE_HELP = "Also read pickled weights, which can run code: only if you trust them."
@@ -79,7 +84,9 @@ class StudyCommand:
         "all", "Comma-separated measures, or all; parameters in parentheses: topk(k=5,keep=words)."
     )
     by: str | None = option(
-        None, "Compare groups of texts: label, prediction (right and wrong), or a column."
+        None,
+        "Compare groups of texts, in numbers with a standard error (surface, entropy, ...): "
+        "label, prediction (right and wrong), or a column.",
     )
     out: Path | None = option(None, "Folder for the results (default: runs/NAME).")
     text: str | None = option(None, "Column of the text.")
@@ -113,25 +120,58 @@ class StudyCommand:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        check_groups(self.by, self.until)
 
     def run(self) -> None:
+        check_model(self.model)
         if self.by is not None:
             self._compare(self.by)
             return
+        folder = self.out or Path("runs") / self._name
+        result = self._finished(folder) or self._study(folder)
+        page = report_page(result) if self.report else None
+        print_study(result, page, self.as_json)
+
+    def _finished(self, folder: Path) -> Study | None:
+        """The finished study of the same files and options, found without loading a model."""
+        from attlas.studies.named import finished_study
+
+        named = None if self.fresh else self._named()
+        return None if named is None else finished_study(folder, named)
+
+    def _study(self, folder: Path) -> Study:
         texts = self._texts()
         with status("loading the model"):
-            from attlas.api import study
+            from attlas.catalogue import measures_of
+            from attlas.studies.run import study
 
             model = self._load()
         names = ("engine", "workers", "long", "bad", "fresh", "until")
         how = {name: getattr(self, name) for name in names}
-        folder = self.out or Path("runs") / self._name
-        result = study(model, texts, self.measures, folder, **how)
-        page = None
-        if self.report:
-            with status("writing the report"):
-                page = result.report(folder / "report.html")
-        print_study(result, page, self.as_json)
+        chosen = measures_of(self.measures)
+        return study(model, texts, chosen, folder, named=self._named, **how)
+
+    def _named(self) -> dict[str, str] | None:
+        """What the command names; None for what is not made of local files, or of our own code."""
+        from attlas.catalogue import has_plug_ins
+        from attlas.corpora.sources import files_of
+        from attlas.models.sources import folder_of
+        from attlas.studies.named import named_files
+        from attlas.support.fingerprint import fingerprint
+
+        data, model = files_of(self.data), folder_of(self.model)
+        if data is None or model is None or has_plug_ins() or not all(map(os.path.exists, data)):
+            return None
+        texts = {name: getattr(self, name) for name in ("text", "label", "id", "split")}
+        opened = ("task", "max_length", "global_tokens", "allow_pickle")
+        options = [getattr(self, name) for name in ("measures", "long", "bad", "until")]
+        return {
+            "corpus": named_files(self.data, data, texts),
+            "model": named_files(
+                self.model, [model], {name: getattr(self, name) for name in opened}, is_model=True
+            ),
+            "options": fingerprint(options),
+        }
 
     def _compare(self, by: str) -> None:
         """Run the experiment that compares groups of texts."""
@@ -203,6 +243,12 @@ class LookCommand:
     heads: Path | None = option(
         None, "Also write a picture of every head: .svg, .png, .pdf or .html."
     )
+    matrix: str | None = option(
+        None, "Heads whose weights the page shows as matrices, such as L2H8,L0H2."
+    )
+    matrix_tokens: int = option(
+        1_024, "Tokens of a matrix: the first ones of the text.", at_least=1, at_most=4_096
+    )
     global_tokens: str | None = option(None, GLOBAL_HELP)
     allow_pickle: bool = option(False, PICKLE_HELP)
     force: bool = option(False, FORCE_HELP)
@@ -213,8 +259,11 @@ class LookCommand:
 
     def run(self) -> None:
         layer, head = layer_and_head(self.layer, self.head)
+        check_model(self.model)
         text = _text_of(self.text, self.file)
         _check_outputs(self.html, self.heads, self.force)
+        if self.matrix is not None and (self.html is None or self.html.suffix != PAGE):
+            raise AttlasError("--matrix needs a page: give --html PAGE.html")
         if self.importance is not None and not self.importance.is_dir():
             raise AttlasError(
                 f"there is no study folder {self.importance}; give one with the measure importance"
@@ -227,7 +276,13 @@ class LookCommand:
                 self.model, allow_pickle=self.allow_pickle, global_tokens=self.global_tokens
             )
         with status("reading attention"):
-            seen = attention(model, text, self.importance)
+            seen = attention(
+                model,
+                text,
+                self.importance,
+                matrix=self.matrix or (),
+                matrix_tokens=self.matrix_tokens,
+            )
         seen.numbers.check(layer, head)
         self._write(seen, layer, head)
 
@@ -248,6 +303,11 @@ class LookCommand:
         for name, path in (("page", self.html), ("heads", self.heads)):
             if path is not None:
                 print(f"{name:9} {path}")
+        if seen.matrices and len(seen.tokens) > self.matrix_tokens:
+            print(
+                f"matrix    the first {self.matrix_tokens:,} of {len(seen.tokens):,} tokens "
+                "(--matrix-tokens, at most 4,096)"
+            )
         print_next("attlas study --data TEXTS.csv --out runs/mine")
 
 

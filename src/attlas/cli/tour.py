@@ -38,7 +38,10 @@ def tour(
     ] = None,
     model: ModelOption = None,
     full: Annotated[
-        bool, typer.Option("--full", help="All methods, and larger inputs; takes several minutes.")
+        bool,
+        typer.Option(
+            "--full", help="All methods, and larger inputs; takes about eight minutes of CPU time."
+        ),
     ] = False,
     workers: Workers = None,
     fresh: Annotated[

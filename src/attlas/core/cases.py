@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from attlas.core.states import Tally
+from attlas.core.states import Rows, Tally
 from attlas.support.arrays import Array, Bools
 
 
@@ -50,6 +50,26 @@ def add_cases(
             )
         )
     tally.add([str(name) for name in names], np.array(rows))
+
+
+def add_followed(
+    rows: Rows, followed: Mapping[str, int], kinds: Sequence[str], texts: Array, answers: Bools
+) -> None:
+    """Add a row per text and kind: its cases, and how many the answer of this kind got right.
+
+    Rows of two passes over the same texts are paired; sums over texts are not.
+    """
+    counts: dict[tuple[int, str], list[int]] = {}
+    for case, (text, kind) in enumerate(zip(np.asarray(texts).tolist(), kinds, strict=True)):
+        if kind in followed:
+            one = counts.setdefault((text, kind), [0, 0])
+            one[0] += int(answers[case, followed[kind]])
+            one[1] += 1
+    if counts:
+        right, cases = np.array(list(counts.values())).T
+        columns = {"kind": np.array([kind for _, kind in counts], dtype=object)}
+        of = np.array([text for text, _ in counts])
+        rows.add(of, {"of": of, **columns, "right": right, "cases": cases})
 
 
 def sums_frame(tally: Tally, kind: str) -> pd.DataFrame:

@@ -14,9 +14,9 @@ from attlas.core.alignment import Words
 from attlas.core.annotations import KINDS
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.cases import add_cases, sums_frame, width
+from attlas.core.cases import add_cases, add_followed, sums_frame, width
 from attlas.core.measure import Measure, Outputs, Shape
-from attlas.core.states import State, Tally
+from attlas.core.states import Rows, State, Tally
 from attlas.core.text import Text
 from attlas.coreference.baselines import (
     BASELINES,
@@ -28,7 +28,7 @@ from attlas.coreference.baselines import (
     scored,
 )
 from attlas.stats.choose import best
-from attlas.stats.clustered import ClusteredProportions, proportions_of
+from attlas.stats.clustered import DIFFERENCE, ClusteredProportions, proportions_of
 from attlas.support.errors import CorpusError
 
 ALL = "all"
@@ -122,6 +122,7 @@ class AntecedentState(State):
 
     right: Tally  # kind: sums of attlas.stats.clustered; answers are direction layer head
     counts: Tally
+    antecedents_texts: Rows  # of the answers that are followed
     n_layers: int = field(default=0, metadata={"parameter": True})
     n_heads: int = field(default=0, metadata={"parameter": True})
     pending: list[Bools] = field(
@@ -141,15 +142,17 @@ class AntecedentCounts(Measure[AntecedentState]):
     `attlas.coreference.baselines`). Direction `to` is the mention that attends to the candidate,
     `from` the candidate that attends to the mention. 95% intervals are over texts. A mention whose
     head word was truncated is `unseen`; one without an antecedent among those seen is `unscored`.
+    `followed` are kinds with the number of an answer each, for which `antecedents_texts` has a row
+    per text.
     """
 
     name: ClassVar[str] = "antecedents"
+    followed: tuple[tuple[str, int], ...] = ()
 
     def start(self, model: Shape) -> AntecedentState:
         answers = len(DIRECTIONS) * model.n_layers * model.n_heads
-        return AntecedentState(
-            Tally(width(answers, len(BASELINES))), Tally(1), model.n_layers, model.n_heads
-        )
+        sums = Tally(width(answers, len(BASELINES)))
+        return AntecedentState(sums, Tally(1), Rows.empty(), model.n_layers, model.n_heads)
 
     def update(self, state: AntecedentState, layer: Attention) -> None:
         texts = layer.batch.once("antecedents", lambda: _texts(layer.batch))
@@ -178,6 +181,7 @@ class AntecedentCounts(Measure[AntecedentState]):
         baselines = np.concatenate([each.baselines for each in annotated])
         for names in ([ALL] * len(kinds), kinds):
             add_cases(state.right, names, indices, by_case, baselines)
+            add_followed(state.antecedents_texts, dict(self.followed), names, indices, by_case)
 
     def result(self, state: AntecedentState) -> dict[str, pd.DataFrame]:
         layers, heads = state.n_layers, state.n_heads
@@ -218,6 +222,13 @@ class Chosen:
     to: dict[str, int]  # kind: the head whose mentions attend most to an antecedent
     back: dict[str, int]  # kind: the head whose antecedents attend most to the mention
 
+    def for_kind(self, kind: str) -> dict[str, int]:
+        """The heads that are scored on a kind of mention, by what they were chosen for."""
+        heads = {"head": self.to[ALL]}
+        if kind != ALL and kind in self.to:
+            heads["head_by_kind"] = self.to[kind]
+        return {**heads, "head_back": self.back[ALL]}
+
 
 def choose_heads(sums: pd.DataFrame, shape: tuple[int, int]) -> Chosen:
     """The best heads, from the table `antecedents_sums`; `shape` is (layers, heads)."""
@@ -236,11 +247,7 @@ def score_heads(chosen: Chosen, sums: pd.DataFrame, shape: tuple[int, int]) -> p
     rows: list[dict[str, Any]] = []
     shares = _shares(sums, shape)
     for kind in (kind for kind in ALL_KINDS if kind in shares):
-        one = shares[kind]
-        heads = {"head": chosen.to[ALL]}
-        if kind != ALL and kind in chosen.to:
-            heads["head_by_kind"] = chosen.to[kind]
-        heads["head_back"] = chosen.back[ALL]
+        one, heads = shares[kind], chosen.for_kind(kind)
         rows += [{"who": who} | _head(kind, one, head, shape) for who, head in heads.items()]
         rows += [
             {"who": name, "kind": kind, **one.baseline_row(number)}
@@ -249,6 +256,18 @@ def score_heads(chosen: Chosen, sums: pd.DataFrame, shape: tuple[int, int]) -> p
     if not rows:
         raise CorpusError(NO_ANTECEDENT)
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def compare_heads(chosen: Chosen, sums: pd.DataFrame, shape: tuple[int, int]) -> pd.DataFrame:
+    """The differences of chosen heads from each baseline on the same mentions, paired by text."""
+    rows = []
+    for kind, one in _shares(sums, shape).items():
+        for who, head in chosen.for_kind(kind).items():
+            for number, name in enumerate(BASELINES):
+                difference = dict(zip(DIFFERENCE, one.difference(head, number), strict=True))
+                about = {"who": who, "kind": kind, "control": name}
+                rows.append({**about, **difference, "n": one.cases, "texts": one.texts})
+    return pd.DataFrame(rows)
 
 
 def _shares(sums: pd.DataFrame, shape: tuple[int, int]) -> dict[str, ClusteredProportions]:

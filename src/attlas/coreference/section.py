@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import altair as alt
+from dataclasses import replace
+
 import pandas as pd
 
 from attlas.views.charts import Estimates, with_controls
-from attlas.views.claims import Claim, whole
+from attlas.views.claims import Claim, paired_ends, whole
+from attlas.views.head_rows import Head, HeadRow, column_rows
 from attlas.views.numbers import decimal, head_name, head_of
 from attlas.views.probes import probe_section
 from attlas.views.section import Figure, Tables, head_figure, prose
 from attlas.views.tables import Column, TextTable, text_table
+from attlas.views.vega import alt
 
 TEXT = prose(__file__)["coreference"]
 WHO = {
@@ -65,7 +68,8 @@ def _figures(study: Tables) -> list[Figure]:
     table = study.table("coreference")
     if table.empty:
         return []
-    heads = head_figure(TEXT, study.table("coreference_heads"), HEADS, first="all")
+    name = "coreference_heads"
+    heads = head_figure(TEXT, study.table(name), HEADS, first="all", table=name)
     scores = TEXT.figure("mentions", coreference(table), table=text_table(table, COLUMNS))
     return [scores, *heads]
 
@@ -73,6 +77,8 @@ def _figures(study: Tables) -> list[Figure]:
 def _claims(study: Tables) -> list[Claim]:
     """The chosen head against the strongest baseline, over all mentions and by kind."""
     table, out = study.table("coreference"), []
+    name = "coreference_differences"
+    apart = study.table(name) if study.has(name) else None
     for kind, label in KINDS.items():
         rows = table[table["kind"] == kind].set_index("who")
         who = "head" if kind == "all" else "head_by_kind"
@@ -90,6 +96,7 @@ def _claims(study: Tables) -> list[Claim]:
                 rows.loc[rival],
                 BASELINES[rival],
                 ("accuracy", "low", "high"),
+                paired_ends(apart, who=who, kind=kind, control=rival),
                 texts=whole(head["texts"]),
                 n=head["n"],
                 also=others,
@@ -99,6 +106,12 @@ def _claims(study: Tables) -> list[Claim]:
             )
         )
     return out
+
+
+def _head_rows(study: Tables) -> dict[Head, list[HeadRow]]:
+    """Accuracy of every head by kind of mention, against that of random weights."""
+    columns = [replace(one, label=f"accuracy: antecedents of {one.label}") for one in HEADS]
+    return column_rows(study.table("coreference_heads"), columns, "random weights")
 
 
 def _lines(study: Tables) -> list[TextTable]:
@@ -112,6 +125,7 @@ SECTIONS = {
         figures=_figures,
         claims=_claims,
         smallest_effect=0.05,
+        head_rows=_head_rows,
         terminal=_lines,
         columns={"coreference_heads": HEADS},
     )

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from attlas.core.text import Text
-from attlas.coreference.antecedents import AntecedentCounts, choose_heads, score_heads
+from attlas.coreference.antecedents import (
+    ALL,
+    ALL_KINDS,
+    AntecedentCounts,
+    Chosen,
+    choose_heads,
+    compare_heads,
+    score_heads,
+)
 from attlas.coreference.experiment import Coreference
 from attlas.coreference.windows import cut
 from attlas.corpora.annotated import documents as read
@@ -17,6 +26,7 @@ from attlas.experiments.inputs import held_out as resolve
 from attlas.experiments.records import records
 from attlas.experiments.workspace import Workspace
 from attlas.models import Model
+from attlas.stats.clustered import paired_differences
 from attlas.studies import Study
 
 __all__ = ["read", "resolve", "run"]
@@ -34,32 +44,41 @@ def run(
     measure, shape = AntecedentCounts(), (model.n_layers, model.n_heads)
     windows = [cut(model, texts, coreference.tokens) for texts in (train, test)]
 
-    def passes(of: Model) -> tuple[Study, Study]:
-        first, second = (work.study(of, one.texts, [measure]) for one in windows)
-        return first, second
-
-    def scored(chosen_on: Study, scored_on: Study) -> pd.DataFrame:
-        chosen = choose_heads(chosen_on.table("antecedents_sums"), shape)
-        return score_heads(chosen, scored_on.table("antecedents_sums"), shape)
+    def passes(of: Model, random: bool) -> tuple[Study, Study, Chosen]:
+        first = work.study(of, windows[0].texts, [measure])
+        chosen = choose_heads(first.table("antecedents_sums"), shape)
+        # random weights are scored by one head for all kinds of mentions
+        followed = dict.fromkeys(ALL_KINDS, chosen.to[ALL]) if random else chosen.to
+        counts = AntecedentCounts(followed=tuple(followed.items()))
+        second = work.study(of, windows[1].texts, [counts])
+        return first, second, chosen
 
     work.log("Coreference 1/2: counting what every head finds")
-    chosen_on, scored_on = passes(model)
+    chosen_on, scored_on, chosen = passes(model, random=False)
     work.log("Coreference 2/2: the same with random weights")
-    control = passes(model.randomized(coreference.seed))
-    table = scored(chosen_on, scored_on)
-    random = scored(*control)
-    table = pd.concat(
-        [table, random[random["who"] == "head"].assign(who="random")], ignore_index=True
-    )
+    _, control, by_chance = passes(model.randomized(coreference.seed), random=True)
+    sums = scored_on.table("antecedents_sums")
+    table = score_heads(chosen, sums, shape)
+    random = score_heads(by_chance, control.table("antecedents_sums"), shape)
+    random = random[random["who"] == "head"].assign(who="random")
+    table = pd.concat([table, random], ignore_index=True)
+    apart = paired_differences(*(one.table("antecedents_texts") for one in (scored_on, control)))
+    who = np.where(apart["kind"] == ALL, "head", "head_by_kind")
+    apart = apart.assign(who=who, control="random")
+    differences = pd.concat([compare_heads(chosen, sums, shape), apart], ignore_index=True)
     heads = by_kind(scored_on.table("antecedents"))
-    mean = by_kind(control[1].table("antecedents")).drop(columns=["layer", "head"]).mean()
+    mean = by_kind(control.table("antecedents")).drop(columns=["layer", "head"]).mean()
     heads = heads.assign(**{f"{name}_random": value for name, value in mean.items()})
     lost = windows[1].counts
     result = _result(table, heads, coreference.tokens, lost, chosen_on, scored_on)
     texts = {"train": len(train), "test": len(test), "in_both": overlap(train, test)}
     counts = dict(scored_on.manifest["counts"])
     return Outcome(
-        tables={"coreference": table, "coreference_heads": heads},
+        tables={
+            "coreference": table,
+            "coreference_differences": differences,
+            "coreference_heads": heads,
+        },
         result={**result, "texts": texts, "counts": counts},
         counts=counts,
         controls=[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Set
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from attlas.corpora.corpus import Labelled
 from attlas.corpora.sources import check_source, files_of
 from attlas.experiments.experiment import Excluded, Experiment, Outcome, TableFile
-from attlas.models.sources import folder_of
+from attlas.models.sources import check_model, folder_of
 from attlas.studies.folder import (
     COMPLETE,
     FILES,
@@ -25,10 +24,11 @@ from attlas.studies.folder import (
     Folder,
     read_manifest,
 )
+from attlas.studies.named import OPENED_FROM, named_files
 from attlas.studies.opened import Study, in_folder
 from attlas.support.errors import ModelError, StudyError
 from attlas.support.files import link, write_errors, write_json
-from attlas.support.fingerprint import File, fingerprint, source_digest, versions
+from attlas.support.fingerprint import fingerprint, source_digest, versions
 from attlas.support.json import to_json
 from attlas.support.options import (
     FILE,
@@ -45,7 +45,6 @@ from attlas.support.options import (
 if TYPE_CHECKING:
     from attlas.experiments.workspace import Workspace
 
-OPENED_FROM = "opened_from"
 EXCLUDED = "excluded"  # rows of the inputs, in the identity
 ENGINES = ("local",)
 NAMED = ("text", "label", "id", "column")  # openings that name columns
@@ -96,6 +95,8 @@ def run(experiment: Experiment, out: str | Path | None = None, **how: Unpack[Run
             texts.append(value)
         elif _given(experiment, name).of == FILE:
             check_path(name, value)
+        elif _is_model(experiment, name) and name not in inferred:
+            check_model(value)
 
     def go(path: Path) -> Study:
         _refuse_inputs_of(path, experiment)
@@ -244,6 +245,8 @@ def _known_by(excluded: Excluded) -> dict[str, str]:
 
 def with_excluded(outcome: Outcome, work: Workspace) -> Outcome:
     """An outcome that counts the excluded rows of its inputs and has them with their reasons."""
+    from attlas.studies.store import write_quarantine
+
     count = len(work.excluded)
     counts = {**outcome.counts}
     for name in ("read", "quarantined"):
@@ -257,14 +260,8 @@ def with_excluded(outcome: Outcome, work: Workspace) -> Outcome:
         outcome,
         counts=counts,
         result={**outcome.result, "quarantined": count},
-        quarantine=work.files(write_excluded, before, rows) / QUARANTINE,
+        quarantine=work.files(write_quarantine, rows, before) / QUARANTINE,
     )
-
-
-def write_excluded(folder: Path, before: bytes, rows: list[dict[str, Any]]) -> None:
-    """Write the excluded rows of inputs after those of a pass."""
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    (folder / QUARANTINE).write_bytes(before + lines.encode("utf-8", "backslashreplace"))
 
 
 def identify(experiment: Experiment, known: Mapping[str, Any]) -> dict[str, str]:
@@ -304,9 +301,7 @@ def input_files(experiment: Experiment) -> dict[str, str]:
         if files is None:
             continue
         how = experiment.openings("model" if is_model else "texts" if about.of == TEXTS else "")
-        named = str(value) if not files or str(value).startswith("embedded:") else None
-        content = [(None if is_model else path.name, File(path)) for path in files]  # ids
-        out[name] = fingerprint((named, content, how))
+        out[name] = named_files(value, files, how, is_model)
     return out
 
 

@@ -134,15 +134,9 @@ def compare(
     [1.0, 1.0, 1.0, 1.0]
     """
     check_options(convention, p, top, permutations, seed)
-    where = np.arange(len(a)) if keep is None else np.flatnonzero(keep)
-    undefined = np.full(len(METRICS), np.nan)
-    if len(where) < 2:
-        return undefined, undefined.copy()
-    one, two = (
-        _scaled(scores)[where] if convention == "published" else scores[where]
-        for scores in (np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64))
-    )
-    if not (np.isfinite(one).all() and np.isfinite(two).all()):
+    where, one, two = compared_scores(a, b, keep, convention)
+    if not len(one):
+        undefined = np.full(len(METRICS), np.nan)
         return undefined, undefined.copy()
     (left, left_stops), (right, right_stops) = rankings.ranked(one), rankings.ranked(two)
     rows = _rows(left, right, permutations, seed)
@@ -156,6 +150,25 @@ def compare(
             _unit(one[left]), _unit(two[right]), left_stops, right_stops, tops, float(p), rows
         )
     return values[0], values[1:].mean(0)
+
+
+def compared_scores(
+    a: Floats, b: Floats, keep: Bools | None, convention: str
+) -> tuple[Ints, Floats, Floats]:
+    """The kept positions, and both scores there; no scores if they cannot be compared.
+
+    >>> compared_scores(np.array([2.0, 1.0]), np.array([0.5, np.nan]), None, "sound")
+    (array([0, 1]), array([], dtype=float64), array([], dtype=float64))
+    """
+    where = np.arange(len(a)) if keep is None else np.flatnonzero(keep)
+    if len(where) >= 2:
+        one, two = (
+            _scaled(scores)[where] if convention == "published" else scores[where]
+            for scores in (np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64))
+        )
+        if np.isfinite(one).all() and np.isfinite(two).all():
+            return where, one, two
+    return where, np.empty(0), np.empty(0)
 
 
 def _scaled(scores: Floats) -> Floats:

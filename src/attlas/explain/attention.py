@@ -7,14 +7,16 @@ amounts is propagated from the last layer to the first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from attlas.core.attention import Attention
+from attlas.core.batch import Batch
 from attlas.explain.gradients import GradientEvaluator
 from attlas.explain.target import readers
+from attlas.models import Model
 from attlas.models.embeddings import checkpointed
 from attlas.support.arrays import Floats
 from attlas.support.errors import ModelError
@@ -29,15 +31,22 @@ class Read:
 
     layers: Sequence[Attention]
     answering: Tensor  # text token
+    n_heads: int
     importance: Floats | None = None  # layer head
+
+    @property
+    def uniform(self) -> Read:
+        """The same with every row of attention spread evenly over what it sees."""
+        return replace(self, layers=[layer.uniform for layer in self.layers])
 
 
 def attention_scores(
     methods: Sequence[str], evaluator: GradientEvaluator, importance: Floats | None = None
-) -> dict[str, Tensor]:
-    """The scores of the tokens of a batch by each method, [text, token].
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The scores of the tokens of a batch by each method, and by uniform attention: [text, token].
 
-    One forward pass serves all, and one backward pass if a method needs gradients.
+    One forward pass serves all, and one backward pass if a method needs gradients. Methods that
+    need them have no scores by uniform attention.
     """
     layers: list[Attention] = []
     model, batch = evaluator.model, evaluator.batch
@@ -51,10 +60,34 @@ def attention_scores(
         and first.visible is not None
         and not bool(first.visible[0, :, 0, -1].any())
     )
-    read = Read(layers, readers(model, batch, evaluator.resolved, causal), importance)
+    answering = readers(model, batch, evaluator.resolved, causal)
+    read = Read(layers, answering, layers[0].n_heads, importance)
     scores = {method: METHODS[method](read).double().cpu() for method in methods}
     evaluator.check(*scores.values())
-    return scores
+    controlled = [method for method in methods if method not in WITH_GRADIENTS]
+    return scores, {method: _by_uniform(method, read) for method in controlled}
+
+
+def _by_uniform(method: str, read: Read) -> Tensor:
+    """The scores of a method if all attention were uniform, [text, token]."""
+    return METHODS[method](read.uniform).double().cpu().expand(len(read.answering), -1)
+
+
+def received_attention(model: Model, batch: Batch) -> tuple[Floats, Floats]:
+    """Attention received over all layers, and that of uniform attention, [text, token] each.
+
+    The same as `attention_all`, but no layer is kept.
+    """
+    received: list[Tensor] = []
+    uniform: list[Tensor] = []
+
+    def add(layer: Attention) -> None:
+        received.append(layer.received.mean(1).detach())
+        uniform.append(layer.uniform.received.mean(1).expand(layer.n_texts, -1))
+
+    model.forward(batch, add)
+    one, other = (torch.stack(part).mean(0).double().cpu().numpy() for part in (received, uniform))
+    return one, other
 
 
 def _read_with_gradients(evaluator: GradientEvaluator, layers: list[Attention]) -> None:
@@ -78,12 +111,14 @@ def _scaled(read: Read, chosen: slice) -> Tensor:
             "scaled attention needs the importance of heads; give importance=, a study with that "
             "measure or an array [layer, head] (--importance)"
         )
-    if importance.shape != (len(layers), layers[0].n_heads):
+    if importance.shape != (len(layers), read.n_heads):
         raise ModelError(
             f"importance has the shape {list(importance.shape)}; the model has {len(layers)} "
-            f"layers x {layers[0].n_heads} heads"
+            f"layers x {read.n_heads} heads"
         )
-    received = torch.stack([layer.received for layer in layers[chosen]])  # layer text head token
+    received = torch.stack(  # layer text head token
+        [layer.received.expand(-1, read.n_heads, -1) for layer in layers[chosen]]
+    )
     weights = torch.from_numpy(importance[chosen]).to(received)
     if not float(weights.sum()) > 0:
         raise ModelError("no head of these layers has an importance above 0; nothing to scale by")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
@@ -12,8 +12,11 @@ import pandas as pd
 from attlas.core.alignment import word_sums
 from attlas.core.text import Text
 from attlas.corpora import read
+from attlas.explain.agreement import Agreement, agreement
+from attlas.explain.attention import received_attention
 from attlas.explain.importance import importance_grid
 from attlas.explain.methods import Explained, Settings, explain_batch, settings_of
+from attlas.explain.shifts import Band, tau_band
 from attlas.models import Model, load
 from attlas.support.arrays import Bools, Floats, Ints
 from attlas.support.errors import CorpusError
@@ -48,6 +51,21 @@ class Explanation:
     converged: bool = True
     position: int | None = None  # token at which a language model predicts
     parts: dict[str, Floats] = field(default_factory=dict)  # word, position, type: token
+    uniform: Floats | None = None  # token: scores by uniform attention; None if it has no such
+    attention: Floats | None = None  # token: attention received, mean of all heads
+    attention_uniform: Floats | None = None  # token: the same by uniform attention
+
+    @property
+    def agreement(self) -> tuple[Agreement, Band] | None:
+        """How far attention agrees with the scores on ordinary tokens, and where chance is.
+
+        None without attention, or with fewer than two tokens to compare.
+        """
+        keep = ~self.special
+        if self.attention is None or keep.sum() < 2:
+            return None
+        sizes = self.attention, np.abs(self.scores)
+        return agreement(*sizes, keep), tau_band(*sizes, keep)
 
     @property
     def total(self) -> float:
@@ -165,9 +183,12 @@ def _explain_texts(
         for group in encoder.groups(encoded):
             batch = encoder.batch(group, model.device)
             explained = explain_batch(model, batch, [method], settings, on_progress)
+            received, uniform = received_attention(model, batch)
             for number, index in enumerate(batch.indices):
-                explanations[index] = explanation_of(
-                    model, explained, method, number, settings.tolerance
+                explanations[index] = replace(
+                    explanation_of(model, explained, method, number, settings.tolerance),
+                    attention=received[number],
+                    attention_uniform=uniform[number],
                 )
             if several:
                 report(len(explanations), len(encoded))
@@ -202,4 +223,5 @@ def explanation_of(
         converged=bool(scores.converged(tolerance)[number]),
         position=None if target.positions is None else int(target.positions[number]),
         parts={name: part[number] for name, part in scores.parts.items()},
+        uniform=None if scores.uniform is None else scores.uniform[number],
     )

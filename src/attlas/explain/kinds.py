@@ -8,6 +8,7 @@ from attlas.core.registry import Registry
 from attlas.support.errors import MeasureError
 
 ANY = "(any)"  # prediction
+UNIFORM = "_uniform"  # how the column of a method's scores by uniform attention ends
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,7 @@ class Scores:
     error: Floats  # text: estimated error over all tokens, relative to their sizes; NaN if unknown
     baseline: Floats  # text: the explained number at the baseline; NaN where there is none
     parts: dict[str, Floats] = field(default_factory=dict)  # text token, by part of the embedding
+    uniform: Floats | None = None  # text token: by uniform attention; None if it has no such scores
 
     def converged(self, tolerance: float) -> Bools:
         """Which texts' gap and error are within the tolerance; NaN counts as converged: [text]."""
@@ -122,8 +123,11 @@ def explain_batch(
         if any(METHODS[name].complete and name in captum_methods.METHODS for name in methods):
             at_baseline = _values(evaluator, start)
         received: dict[str, Tensor] = {}
+        uniform: dict[str, Tensor] = {}
         if attending := [name for name in methods if name in attention.METHODS]:
-            received = attention.attention_scores(attending, evaluator, settings.importance)
+            received, uniform = attention.attention_scores(
+                attending, evaluator, settings.importance
+            )
         for name in methods:
             if name == "integrated_gradients":
                 scores[name] = _integrated(evaluator, start, settings, on_progress)
@@ -136,6 +140,8 @@ def explain_batch(
             else:
                 each, evaluations = _random(batch, settings.seed), 0
             scores[name] = _single(name, each, evaluations, values, at_baseline)
+    for name, even in uniform.items():
+        scores[name] = replace(scores[name], uniform=even.numpy())
     return Explained(batch, evaluator.resolved, values, scores)
 
 

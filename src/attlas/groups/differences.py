@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from attlas.stats.verdicts import student_quantile
+from attlas.stats.verdicts import Comparison, corrected, student_quantile
 from attlas.support.arrays import Floats
 
 OTHERS = "all others"
@@ -31,6 +31,7 @@ COLUMNS = (
     "texts",
     "other_texts",
 )
+CORRECTED = ("corrected_low", "corrected_high", "significant")
 Frames = Mapping[str, pd.DataFrame]  # by group
 
 
@@ -103,6 +104,26 @@ def group_differences(measure: str, frames: Frames, texts: Mapping[str, int]) ->
     ]
     empty = pd.DataFrame(columns=list(COLUMNS))
     return pd.concat(parts, ignore_index=True) if parts else empty
+
+
+def with_corrections(table: pd.DataFrame) -> pd.DataFrame:
+    """The differences of all tables, corrected for all heads, numbers and groups.
+
+    `significant` by Benjamini-Hochberg at 5%, and the ends of the interval of `beyond`, widened to
+    match.
+    """
+    comparisons = [
+        Comparison(
+            float(row["difference"]),
+            float(row["uniform_difference"]),
+            float(row["beyond_low"]),
+            float(row["beyond_high"]),
+            int(min(row["texts"], row["other_texts"])),
+            "either",
+        )
+        for row in table.to_dict("records")
+    ]
+    return table.assign(**corrected(comparisons))
 
 
 def contrasts(groups: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

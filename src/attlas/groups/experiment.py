@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from attlas.experiments.experiment import Experiment
-from attlas.support.errors import AttlasError
+from attlas.support.errors import AttlasError, StudyError
 from attlas.support.options import (
     ModelLike,
     TextsLike,
@@ -21,6 +21,15 @@ from attlas.support.options import (
 
 LABEL, PREDICTION = "label", "prediction"
 MOST_GROUPS = 20
+
+
+def check_groups(by: str | None, until: float | None) -> None:
+    """Refuse to stop early when groups are compared: the texts that are read would decide."""
+    if by is not None and until is not None:
+        raise StudyError(
+            "until (--until) cannot be given with by (--by): groups are compared over all their "
+            "texts; omit one of the two"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

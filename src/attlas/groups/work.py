@@ -15,9 +15,8 @@ from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow, Corpus, Labelled, no_label
 from attlas.experiments.experiment import Outcome
 from attlas.experiments.records import records
-from attlas.experiments.run import write_excluded
 from attlas.experiments.workspace import Workspace
-from attlas.groups.differences import group_differences
+from attlas.groups.differences import group_differences, with_corrections
 from attlas.groups.experiment import MOST_GROUPS, PREDICTION, Groups
 from attlas.measures.entropy import Entropy
 from attlas.measures.surface import Surface
@@ -27,6 +26,7 @@ from attlas.models.predict import logits_of
 from attlas.studies import Study
 from attlas.studies.folder import QUARANTINE
 from attlas.studies.run import check_measures, refuse_long
+from attlas.studies.store import write_quarantine
 from attlas.support.errors import CorpusError, ModelError
 
 RIGHT, WRONG = "right", "wrong"
@@ -147,6 +147,7 @@ def outcome(by: str, work: Workspace, studies: Mapping[str, Study]) -> Outcome:
     frames = {name: _by_group(studies, name) for name in head_tables(studies)}
     apart = [group_differences(name, frames[name], sizes) for name in frames]
     table = pd.concat([one for one in apart if len(one)] or apart[:1], ignore_index=True)
+    table = with_corrections(table)
     described = pd.DataFrame(
         {
             "group": list(sizes),
@@ -157,7 +158,7 @@ def outcome(by: str, work: Workspace, studies: Mapping[str, Study]) -> Outcome:
     quarantine = [
         one.quarantine.read_bytes() for one in studies.values() if one.quarantine.exists()
     ]
-    together = work.files(write_excluded, b"".join(quarantine), []) / QUARANTINE
+    together = work.files(write_quarantine, [], b"".join(quarantine)) / QUARANTINE
     return Outcome(
         tables={
             "groups": described,

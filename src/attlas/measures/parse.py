@@ -96,12 +96,19 @@ def _make_measure(kind: type[Measure[Any]], name: str, parameters: dict[str, Any
         raise MeasureError(f"{name}({given}) is not a valid measure: {error}") from error
 
 
+def _chosen(wanted: str | Measure[Any], known: Known) -> list[Measure[Any]]:
+    if not isinstance(wanted, str):
+        return [wanted]
+    return [_make_measure(known[name], name, given) for name, given in parse_names(wanted)]
+
+
 def parse_measures(
     wanted: str | Measure[Any] | Iterable[str | Measure[Any]], known: Known
 ) -> list[Measure[Any]]:
     """Measures from names, measures or both, by the registry of known ones.
 
-    A string may list names with commas, each with parameters: `topk(k=5,keep=words,layers=0+5)`.
+    A string, also one of several, may list names with commas, each with parameters:
+    `topk(k=5,keep=words,layers=0+5)`.
     `"all"` excludes what costs a forward pass or more (H1 of `barcode`, `head_distance`,
     `special_gradient`, `importance` and `explanations`) and `targets`, a question of one's own: ask
     for those by name.
@@ -109,11 +116,9 @@ def parse_measures(
     if isinstance(wanted, str) and wanted.strip() == "all":
         usual = (known[name] for name in known)
         wanted = [kind.default() for kind in usual if not (kind.costly or kind.own)]
-    elif isinstance(wanted, str):
-        wanted = [_make_measure(known[name], name, given) for name, given in parse_names(wanted)]
-    elif not isinstance(wanted, Iterable):
+    elif isinstance(wanted, str) or not isinstance(wanted, Iterable):
         wanted = [wanted]
-    chosen = [known[measure]() if isinstance(measure, str) else measure for measure in wanted]
+    chosen = [one for each in wanted for one in _chosen(each, known)]
     if not chosen:
         raise MeasureError(f"no measure was given; the measures are {', '.join(known)}")
     counts = Counter(measure.name for measure in chosen)

@@ -51,7 +51,7 @@ IGNORED = ("_attn_implementation_internal", "_experts_implementation_internal")
 COUNTED = re.compile("layer|block|depth|stage|label|expert|head")  # built one by one
 LISTED = "an item of a list"
 LABELS = ("id2label", "label2id")
-MOST = 1_000_000  # of each of these
+LARGEST_COUNT = 1_000_000  # of each of these
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER_FILES = (
@@ -144,9 +144,10 @@ def check_config(folder: Path, config: Any) -> None:
         if name in REFUSED and value:
             raise ModelError(f"{folder} is not loaded: config.json has {name}: {REFUSED[name]}")
         is_count = isinstance(value, int) and (name == LISTED or COUNTED.search(name))
-        if is_count and value > MOST:
+        if is_count and value > LARGEST_COUNT:
             raise ModelError(
-                f"{folder} is not loaded: config.json has {name} = {value}; at most {MOST} is read"
+                f"{folder} is not loaded: config.json has {name} = {value}; "
+                f"at most {LARGEST_COUNT} is read"
             )
 
 

@@ -28,7 +28,7 @@ from attlas.models.folder_checks import (
 from attlas.models.lengthened import lengthened
 from attlas.models.model import GLOBAL_CHOICE, Model, check_parts
 from attlas.models.quiet import silence_transformers
-from attlas.models.sources import EMBEDDED, EMBEDDED_LONG, embedded_folder
+from attlas.models.sources import EMBEDDED, EMBEDDED_LONG, check_model, embedded_folder
 from attlas.support.errors import AttlasError, ModelError
 from attlas.support.files import file_sha256
 
@@ -156,6 +156,7 @@ def _with_global_tokens(model: Model, chosen: str | tuple[int, ...] | None) -> M
 
 def _folder(model: str | Path, allow_pickle: bool) -> Path:
     """The folder of that name, or one downloaded from the Hub."""
+    check_model(model)
     path = Path(model).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
@@ -164,16 +165,6 @@ def _folder(model: str | Path, allow_pickle: bool) -> Path:
                 "save one with model.save_pretrained and tokenizer.save_pretrained"
             )
         return path
-    if path.exists():
-        raise ModelError(
-            f"{path} is a file; give the folder that holds config.json and model.safetensors"
-        )
-    is_path = str(model).startswith((".", "/", "~")) or str(model).count("/") > 1
-    if is_path or isinstance(model, Path):
-        raise ModelError(
-            f"there is no folder {path}; "
-            "give a folder with config.json, or a Hub ID such as bert-base-uncased"
-        )
     return _downloaded(str(model), allow_pickle)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,25 +13,28 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from attlas.core.attention import Attention, words_from_tokens
+from attlas.core.attention import DenseAttention, words_from_tokens
 from attlas.core.batch import Batch
 from attlas.core.importance import received_by
 from attlas.core.text import Text
+from attlas.models.head_codes import check_tokens, parse_matrices
 from attlas.models.model import Model
+from attlas.models.text_pass import TextPass, TopWords, mean_tops_of, visible_of
 from attlas.support.arrays import Floats, Floats32, Ints
 from attlas.support.errors import CorpusError, ModelError
 from attlas.support.heads import layer_and_head
+from attlas.views.text_rows import Tops, Visible
 
 if TYPE_CHECKING:
     import altair as alt
 
+    from attlas.views.matrices import HeadCodes
     from attlas.views.overlay import Overlay
     from attlas.views.paper import PaperFigure
     from attlas.views.text_page import TextNumbers
 
 MOST_BYTES = 2**30  # of all weights that are kept
-GRID = 64  # bins of the pictures of heads
-RANKS = 6  # words listed with each word
+LISTED = 6  # words of each word, mean of all heads
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +48,15 @@ class TextAttention:
     model: str
     by_head: Tensor  # layer head key: attention received
     uniform: Tensor  # layer key: received from uniform attention over the visible tokens
-    tops: tuple[Ints, Floats32]  # [attends to or attended by, word, rank]: words and weights
+    mean_tops: Tops  # of the mean of all heads
     grids: Tensor  # layer head bin bin: see Attention.grid
     uniform_grids: Tensor  # layer bin bin: of uniform attention
+    visible: Visible
+    heads: pd.DataFrame  # layer head: entropy, share on the first token, distance; and uniform
     square: Tensor | None = field(default=None, repr=False)
+    largest: Tops | None = field(default=None, repr=False)  # of every head, if it is not kept
     importance: Floats | None = field(default=None, repr=False)  # layer head
+    matrices: tuple[HeadCodes, ...] = field(default=(), repr=False)  # of the heads asked for
 
     @property
     def weights(self) -> Tensor:
@@ -60,6 +69,12 @@ class TextAttention:
                 "for the pattern of each head"
             )
         return self.square
+
+    @property
+    def tops(self) -> tuple[Ints, Floats32]:
+        """Words and weights, mean of all heads: [attends to or attended by, word, rank]."""
+        top = self.mean_tops
+        return np.maximum(top.words[:, 0, :, :LISTED], 0), top.weights[:, 0, :, :LISTED]
 
     @property
     def n_layers(self) -> int:
@@ -124,6 +139,16 @@ class TextAttention:
             "attended_by": self._top_words(1),
         }
 
+    @cached_property
+    def head_tops(self) -> Tops:
+        """The words that each word attends to most in every head, and those that attend to it."""
+        if self.largest is not None:
+            return self.largest
+        collected = TopWords()
+        for layer, weights in enumerate(self.weights):
+            collected.add(DenseAttention(weights[None], self.batch, layer))
+        return collected.result(self.mean_tops)
+
     def _top_words(self, side: int) -> list[list[list[float]]]:
         """For each word, the top words of one side of `tops` with their weights."""
         words, weights = (part[side] for part in self.tops)
@@ -144,6 +169,7 @@ class TextAttention:
         words = self.batch.words[0]
         return TextNumbers(
             self.model,
+            self.batch.texts[0].id,
             self.text,
             self.tokens,
             self.words,
@@ -154,8 +180,12 @@ class TextAttention:
             self.by_head.numpy(),
             self.uniform.numpy(),
             self.tops,
+            self.visible,
+            self.heads,
             self.importance,
             None if self.square is None else self.square.float().numpy(),
+            lambda: self.head_tops,
+            self.matrices,
         )
 
     def _repr_html_(self) -> str:
@@ -222,62 +252,50 @@ class TextAttention:
         return write_text(self.numbers, path, layer, head, force=force)
 
 
-def attention(model: Model, text: str | Text, importance: Floats | None = None) -> TextAttention:
+def attention(
+    model: Model,
+    text: str | Text,
+    importance: Floats | None = None,
+    *,
+    matrix: str | Iterable[str] = (),
+    matrix_tokens: int = 1_024,
+) -> TextAttention:
     """The attention of one text in all layers.
 
     All weights are kept if they take at most a gigabyte; otherwise attention received per token,
     the pattern of each head and the top words of each word. `importance` [layer, head] adds a view
-    with heads weighted by it.
+    with heads weighted by it. `matrix` names heads, such as "L2H8,L0H2", whose weights between the
+    first `matrix_tokens` tokens the page shows as matrices.
     """
+    asked = parse_matrices(matrix, (model.n_layers, model.n_heads))
+    check_tokens(matrix_tokens)
     text = Text("text", text) if isinstance(text, str) else text
     if (problem := text.problem()) is not None:
         raise CorpusError(f"the text cannot be analysed: {problem}")
     encoded = model.encode([(0, text)])
     _check_importance(importance, model)
-    small = _bytes(model.n_layers, model.n_heads, len(encoded[0])) <= MOST_BYTES
     batch = next(iter(model.batches(encoded)))
-    layers: list[Tensor] = []
-    received: list[Tensor] = []
-    uniform: list[Tensor] = []
-    grids: list[Tensor] = []
-    uniform_grids: list[Tensor] = []
-    total: Attention | None = None
-
-    def keep(layer: Attention) -> None:
-        nonlocal total
-        received.append(layer.received[0].cpu())
-        control = layer.uniform
-        uniform.append(control.received[0].mean(0).cpu())
-        grids.append(layer.grid(GRID, None, 0).float().cpu())
-        uniform_grids.append(control.once("look", lambda: control.grid(GRID).mean(0).float().cpu()))
-        mean = layer.over_heads()
-        total = mean if total is None else total.plus(mean)
-        if small:
-            layers.append(layer.dense().weights[0].cpu())
-
-    model.forward(batch, keep)
-    if total is None:
+    n_bytes = _bytes(model.n_layers, model.n_heads, len(encoded[0]))
+    seen = TextPass(n_bytes <= MOST_BYTES, asked, matrix_tokens)
+    model.forward(batch, seen.add)
+    if seen.total is None:
         raise ModelError(f"{model.name} yielded no attention")
+    mean_tops = mean_tops_of(seen.total, model.n_layers)
     return TextAttention(
         batch,
         model.name,
-        torch.stack(received),
-        torch.stack(uniform),
-        _tops(total, model.n_layers),
-        torch.stack(grids),
-        torch.stack(uniform_grids),
-        torch.stack(layers) if small else None,
+        torch.stack(seen.received),
+        torch.stack(seen.uniform),
+        mean_tops,
+        torch.stack(seen.grids),
+        torch.stack(seen.uniform_grids),
+        visible_of(seen.visible),
+        pd.concat(seen.heads, ignore_index=True),
+        torch.stack(seen.layers) if seen.small else None,
+        None if seen.small else seen.tops.result(mean_tops),
         importance,
+        tuple(seen.matrices[one] for one in asked),
     )
-
-
-def _tops(total: Attention, layers: int) -> tuple[Ints, Floats32]:
-    """For each word the words it attends to most and those that attend to it most."""
-    words = total.to_words()[0]
-    tops = [words.top_keys(RANKS), words.top_queries(RANKS)]
-    indices = np.stack([index[0, 0].cpu().numpy() for _, index in tops])
-    weights = np.stack([weight[0, 0].cpu().numpy() for weight, _ in tops]) / layers
-    return np.where(indices < 0, 0, indices), np.where(indices < 0, 0, weights).astype(np.float32)
 
 
 def _check_importance(importance: Floats | None, model: Model) -> None:

@@ -346,6 +346,7 @@ _NOT_CONFIGURED = (
     "torch_dtype",
     GLOBAL_CHOICE,
 )
+_OF_A_HEAD = ("id2label", "label2id", "problem_type")
 # of a tokenizer: its origin, and what changes no token
 _NOT_TOKENIZED = (
     "name_or_path",
@@ -382,6 +383,33 @@ def config_content(network: PreTrainedModel) -> dict[str, Any]:
         "modules": repr(network),  # may have been changed in memory: an epsilon, an activation
         "config": json.dumps(config, sort_keys=True, default=_plain_config),
     }
+
+
+def same_attention(one: Model, other: Model) -> bool:
+    """Whether two models have the same attention: at most their heads differ."""
+    if _without_head(one) != _without_head(other):
+        return False
+    first, second = (
+        {**model.part.state_dict(), **dict(model.part.named_buffers())} for model in (one, other)
+    )
+    return first.keys() == second.keys() and all(
+        torch.equal(tensor, second[name]) for name, tensor in first.items()
+    )
+
+
+def _without_head(model: Model) -> tuple[Any, ...]:
+    """What attention depends on in addition to weights and buffers."""
+    config = model.network.config.to_dict()
+    names = config.keys() - {*_NOT_CONFIGURED, *_OF_A_HEAD}
+    return (
+        type(model.part),
+        repr(model.part),
+        json.dumps({name: config[name] for name in names}, sort_keys=True, default=_plain_config),
+        hooks_fingerprint(model.part),
+        fingerprint(tokenizer_content(model.tokenizer)),
+        (model.device.type, str(model.network.dtype)),
+        (model.max_length, model.global_tokens if model.banded else None),
+    )
 
 
 def _plain_config(value: Any) -> Any:

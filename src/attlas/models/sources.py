@@ -39,6 +39,25 @@ def embedded_folder() -> Path:
     return folder
 
 
+def check_model(model: Any) -> None:
+    """Refuse a path where there is no folder, before a model library is imported."""
+    if not isinstance(model, str | os.PathLike):
+        return
+    path, name = Path(model).expanduser(), str(model)
+    if path.is_dir():
+        return
+    if path.exists():
+        raise ModelError(
+            f"{path} is a file; give the folder that holds config.json and model.safetensors"
+        )
+    is_path = name.startswith((".", "/", "~")) or name.count("/") > 1
+    if is_path or not isinstance(model, str):
+        raise ModelError(
+            f"there is no folder {path}; "
+            "give a folder with config.json, or a Hub ID such as bert-base-uncased"
+        )
+
+
 def folder_of(model: Any) -> Path | None:
     """The folder a model is loaded from; None for an object or a Hub ID."""
     if model is not None and not isinstance(model, str | os.PathLike):

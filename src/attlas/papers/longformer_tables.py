@@ -10,7 +10,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 from attlas.core.text import Text
@@ -28,6 +27,7 @@ from attlas.views import charts
 from attlas.views.charts import Estimates
 from attlas.views.numbers import number
 from attlas.views.picture import text_svg, write_picture
+from attlas.views.vega import alt
 
 METHOD = "integrated_gradients"
 ROWS = {  # method: layers, heads

@@ -27,6 +27,7 @@ from attlas.relations.experiment import FitRelations, ScoreRelations
 from attlas.relations.extractor import RelationExtractor
 from attlas.relations.matching import fact_scores
 from attlas.relations.section import SECTIONS
+from attlas.relations.section.names import READERS
 from attlas.studies import Study
 from attlas.support.errors import AttlasError
 from attlas.support.progress import progress_bar
@@ -41,16 +42,6 @@ PUBLISHED: dict[str, Any] = {
     },
 }
 POSTER = "means over relations, relation not compared"
-READERS = {
-    "attention": "attention, six directions",
-    "random_model": "the same of random weights",
-    "relation_words": "relation words (bag of words)",
-    "head_tail": "attention between head and tail only",
-    "distance": "distances and order only",
-    "part_of_speech": "parts of speech only",
-    "word_embeddings": "word embeddings only",
-    "attention_and_words": "attention and relation words",
-}
 
 
 def reproduce(

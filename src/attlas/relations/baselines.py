@@ -25,6 +25,7 @@ TAGS = (
     *("NOUN", "PROPN", "PRON", "VERB", "AUX", "ADJ", "ADV", "ADP", "DET"),
     *("NUM", "CCONJ", "SCONJ", "PART", "PUNCT", "SYM", "INTJ", "X", ""),
 )
+ONE_HOT = dict(zip(TAGS, np.eye(len(TAGS)), strict=True))
 GAPS = (-20, -10, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 10, 20)
 VOCABULARY = 2000  # words in a bag: those of triples first
 
@@ -35,6 +36,7 @@ class Surface:
 
     texts: Sequence[Text]
     _words: dict[int, list[Word]] = field(default_factory=dict)
+    _ranges: dict[tuple[int, Span], tuple[int, int]] = field(default_factory=dict)
 
     def words(self, text: int) -> list[Word]:
         """The tagged words of a text."""
@@ -42,13 +44,22 @@ class Surface:
             self._words[text] = tagged(self.texts[text].text)
         return self._words[text]
 
+    def word_range(self, text: int, span: Span) -> tuple[int, int]:
+        """The words of a text that a span covers, at least in part: from, up to."""
+        if (text, span) not in self._ranges:
+            words = self.words(text)
+            start = bisect_right(words, span[0], key=lambda word: word.stop)
+            stop = bisect_left(words, span[1], key=lambda word: word.start)
+            self._ranges[text, span] = start, max(start, stop)
+        return self._ranges[text, span]
+
     def distance(self, cases: Sequence[Case]) -> Floats:
         """How far apart the phrases are in words, in which order, how long, where in the text."""
         return np.array([self._distance(case) for case in cases], dtype=np.float32)
 
     def _distance(self, case: Case) -> list[float]:
         words = self.words(case.text)
-        ranges = [_word_range(words, span) for span in case.spans]
+        ranges = [self.word_range(case.text, span) for span in case.spans]
         row: list[float] = [np.log1p(len(words))]
         for number, (start, stop) in enumerate(ranges):
             row += [
@@ -75,7 +86,7 @@ class Surface:
         words = self.words(case.text)
         rows = []
         for span in case.spans:
-            start, stop = _word_range(words, span)
+            start, stop = self.word_range(case.text, span)
             before = words[start - 1].tag if start else ""
             after = words[stop].tag if stop < len(words) else ""
             rows += [_one_hot(tag) for tag in (head_tag(words, span), before, after)]
@@ -99,9 +110,8 @@ class Surface:
         ]
 
     def _inside(self, text: int, span: Span) -> list[Word]:
-        words = self.words(text)
-        start, stop = _word_range(words, span)
-        return words[start:stop] if span[0] < span[1] else []
+        start, stop = self.word_range(text, span)
+        return self.words(text)[start:stop] if span[0] < span[1] else []
 
     def bag(self, cases: Sequence[Case], vocabulary: Mapping[str, int]) -> Floats:
         """Which words of the vocabulary a case holds."""
@@ -134,11 +144,5 @@ class Surface:
         return np.array([np.concatenate(case) for case in means], dtype=np.float32)
 
 
-def _word_range(words: Sequence[Word], span: Span) -> tuple[int, int]:
-    """The words that a span covers, at least in part: from, up to."""
-    start = bisect_right(words, span[0], key=lambda word: word.stop)
-    return start, max(start, bisect_left(words, span[1], key=lambda word: word.start))
-
-
 def _one_hot(tag: str) -> npt.NDArray[Any]:
-    return np.eye(len(TAGS))[TAGS.index(tag if tag in TAGS else "X")]
+    return ONE_HOT[tag if tag in ONE_HOT else "X"]

@@ -40,17 +40,17 @@ class Labelled(NamedTuple):
         return cls(features, sample.related, sample.relations)
 
     @property
-    def answers(self) -> list[str]:
-        """Whether each case is related, as a class."""
-        return [RELATED[int(one)] for one in self.related]
+    def all_cases(self) -> tuple[Floats, list[str]]:
+        """Features and class of each case: related or not."""
+        return self.features, [RELATED[int(is_related)] for is_related in self.related]
 
     @property
-    def named(self) -> tuple[Floats, list[str]]:
-        """The related cases, with their relations."""
+    def related_cases(self) -> tuple[Floats, list[str]]:
+        """Features and relation of each related case."""
         return self.features[self.related], self.relations
 
-    def some(self, columns: npt.NDArray[Any]) -> Labelled:
-        """Some of the features."""
+    def with_columns(self, columns: npt.NDArray[Any]) -> Labelled:
+        """The same cases with some of their features."""
         return self._replace(features=self.features[:, columns])
 
 
@@ -67,7 +67,7 @@ class Readers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ReaderJob:
-    """What one reader is fitted to and tuned on: features and the class of each row."""
+    """What one reader is fitted to and tuned on: features and the class of each case."""
 
     train: tuple[Floats, Sequence[str]]
     dev: tuple[Floats, Sequence[str]]
@@ -103,30 +103,34 @@ def pair_of_jobs(
             "no text has two phrases other than those of its triples, so there are no unrelated "
             "pairs to compare with; give texts that are whole sentences"
         )
-    tried = tuple(float(penalty) for penalty in grid)
-    sides = (train.features, train.answers), (dev.features, dev.answers)
+    penalties = tuple(float(penalty) for penalty in grid)
+    how: dict[str, Any] = {"grid": penalties, "n_unscaled": n_unscaled, "published": published}
     return (
-        ReaderJob(*sides, by_balanced_accuracy, tried, n_unscaled, published),
-        ReaderJob(train.named, dev.named, by_macro_f1, tried, n_unscaled, published),
+        ReaderJob(train.all_cases, dev.all_cases, by_balanced_accuracy, **how),
+        ReaderJob(train.related_cases, dev.related_cases, by_macro_f1, **how),
     )
 
 
 def fit_jobs(work: Workspace, jobs: Mapping[str, ReaderJob], what: str) -> dict[str, LinearReader]:
     """Fit readers by name; those that are cached are not fitted again."""
-    arrays = work.map(fit_job, list(jobs.values()), what=what)
-    return {name: LinearReader.of_arrays(one) for name, one in zip(jobs, arrays, strict=True)}
+    fits = work.map(fit_job, list(jobs.values()), what=what)
+    return {name: LinearReader.of_arrays(arrays) for name, arrays in zip(jobs, fits, strict=True)}
 
 
 def fit_pairs(
     work: Workspace, pairs: Mapping[str, tuple[ReaderJob, ReaderJob]]
 ) -> dict[str, Readers]:
     """Fit both readers of every kind of features."""
-    parts = Readers._fields
+    questions = Readers._fields
     jobs = {
-        f"{name}/{part}": pair[n] for name, pair in pairs.items() for n, part in enumerate(parts)
+        f"{kind}/{question}": job
+        for kind, pair in pairs.items()
+        for question, job in zip(questions, pair, strict=True)
     }
     readers = fit_jobs(work, jobs, "fitting readers")
-    return {name: Readers(*(readers[f"{name}/{part}"] for part in parts)) for name in pairs}
+    return {
+        kind: Readers(*(readers[f"{kind}/{question}"] for question in questions)) for kind in pairs
+    }
 
 
 def fit_readers(train: Labelled, dev: Labelled, grid: Sequence[float] = GRID) -> Readers:

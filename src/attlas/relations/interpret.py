@@ -51,9 +51,9 @@ class Sides(NamedTuple):
     train: Labelled
     dev: Labelled
 
-    def some(self, columns: npt.NDArray[Any]) -> Sides:
-        """Some of the features."""
-        return Sides(self.train.some(columns), self.dev.some(columns))
+    def with_columns(self, columns: npt.NDArray[Any]) -> Sides:
+        """The same cases with some of their features."""
+        return Sides(self.train.with_columns(columns), self.dev.with_columns(columns))
 
 
 def interpreted(
@@ -117,8 +117,8 @@ def direction_scores(number: int, count: int, own: Sides, random: Sides) -> dict
     """Scores of readers of one direction, of all others, and of the one with random weights."""
     columns = np.arange(own.train.features.shape[1]).reshape(count, -1)
     alone, others = columns[number], np.delete(columns, number, 0).reshape(-1)
-    parts = {"alone": own.some(alone), "without": own.some(others)}
-    parts["alone_random"] = random.some(alone)
+    parts = {"alone": own.with_columns(alone), "without": own.with_columns(others)}
+    parts["alone_random"] = random.with_columns(alone)
     return {
         f"{score}_{way}": value
         for way, sides in parts.items()
@@ -132,7 +132,7 @@ def _both_scores(sides: Sides) -> dict[str, float]:
     readers = fit_readers(*sides, grid=FEW)
     dev = sides.dev
     yes = readers.related_chances(dev.features) >= 0.5
-    rows, relations = dev.named
+    rows, relations = dev.related_cases
     named, gold = readers.named.predict(rows), np.array(relations, dtype=np.str_)
     one_text = np.zeros(len(yes), dtype=np.int64)
     scores = Answers(one_text, dev.related, yes == dev.related, gold, named).scores()
@@ -184,8 +184,8 @@ def layer_rows(
     if kind == STATES_FEW:
         parts = _principal(parts, own.train.features.shape[1] // shape[0])
     train, dev = (side._replace(features=part) for side, part in zip(own, parts, strict=True))
-    reader = fit_reader(*train.named, dev.named, by_macro_f1, FEW)
-    rows, gold = dev.named
+    reader = fit_reader(*train.related_cases, dev.related_cases, by_macro_f1, FEW)
+    rows, gold = dev.related_cases
     relations, (labels, guesses) = codes_of(np.array(gold), reader.predict(rows))
     table = confusion(labels, guesses, len(relations))
     return [
@@ -220,7 +220,7 @@ def path_table(
     Heads are those that a penalty on whole heads lets in first.
     """
     maps = shape[0] * shape[1]
-    order = work.cached(entry_order, *own.train.named, maps)
+    order = work.cached(entry_order, *own.train.related_cases, maps)
     counts = [*(count for count in COUNTS if count < maps), maps]
     groups = []
     for count in counts:
@@ -241,8 +241,8 @@ def entry_order(features: Floats, relations: list[str], maps: int) -> list[int]:
 def f1_of_heads(heads: list[int], own: Sides, maps: int) -> float:
     """F1 of a reader of some heads."""
     columns = np.isin(_head_of_feature(own.train.features, maps), heads)
-    sides = own.some(columns)
-    return _named_f1(sides.train.named, sides.dev.named, FEW)
+    sides = own.with_columns(columns)
+    return _named_f1(sides.train.related_cases, sides.dev.related_cases, FEW)
 
 
 def _head_of_feature(features: Floats, maps: int) -> npt.NDArray[np.int64]:
@@ -399,8 +399,8 @@ def merged_table(work: Workspace, own: Sides, reader: LinearReader, seed: int = 
 def f1_of_groups(groups: list[int], own: Sides, classes: list[str]) -> float:
     """F1 of a reader of merged classes."""
     group = dict(zip(classes, map(str, groups), strict=True))
-    rows, relations = own.train.named
-    others, tuned = own.dev.named
+    rows, relations = own.train.related_cases
+    others, tuned = own.dev.related_cases
     known = np.array([name in group for name in tuned], dtype=bool)
     dev = [group[name] for name in tuned if name in group]
     return _named_f1((rows, [group[name] for name in relations]), (others[known], dev), MERGED)

@@ -68,8 +68,8 @@ def unseen_jobs(
     few = chosen.sum() < FEWEST
     jobs = {}
     for name in train.features:
-        rows, relations = train.features[name].named
-        others, tuned = dev.features[name].named
+        rows, relations = train.features[name].related_cases
+        others, tuned = dev.features[name].related_cases
         options = fit_options(name, train)
         if few:
             options["grid"] = (readers[name].named.penalty,)
@@ -96,7 +96,7 @@ def unseen_scores(
     texts = sample.text_of_case[sample.related][chosen]
     answers = {}
     for name, reader in readers.items():
-        named = reader.predict(part.features[name].named[0][chosen])
+        named = reader.predict(part.features[name].related_cases[0][chosen])
         answers[name] = Answers(texts, np.ones(len(gold), bool), named == gold, gold, named)
     rows = {
         name: {key: value for key, value in row.items() if key.startswith("f1")}

@@ -16,6 +16,8 @@ import pandas as pd
 from attlas.stats.intervals import student, wilson
 from attlas.support.arrays import Array, Floats
 
+DIFFERENCE = ("difference", "difference_low", "difference_high")  # columns of tables
+
 
 def proportions_of(
     frame: pd.DataFrame, kind: str, answers: int, baselines: int
@@ -26,6 +28,21 @@ def proportions_of(
         str(name): ClusteredProportions(row, answers, baselines)
         for name, row in zip(frame[kind], sums, strict=True)
     }
+
+
+def paired_differences(frame: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """How often two answers are right on the same cases, one row per kind, paired by text.
+
+    Each frame has a row per text and kind, as `attlas.core.cases.add_followed` adds them; kinds or
+    texts that only one has are left out.
+    """
+    both, rows = frame.merge(other, on=["of", "kind", "cases"], validate="one_to_one"), []
+    for kind, some in both.groupby("kind", sort=True):
+        columns = (some[name].to_numpy() for name in ("right_x", "right_y", "cases"))
+        shares = ClusteredProportions.of(*columns)
+        difference = dict(zip(DIFFERENCE, shares.difference(0, 0), strict=True))
+        rows.append({"kind": kind, **difference, "n": shares.cases, "texts": shares.texts})
+    return pd.DataFrame(rows, columns=["kind", *DIFFERENCE, "n", "texts"])
 
 
 @dataclass(frozen=True)
@@ -123,8 +140,7 @@ class ClusteredProportions:
 
     def row(self, answer: int, baseline: int) -> dict[str, float]:
         """Columns of a table: an answer's share, its interval and its lead on a baseline."""
-        names = ("difference", "difference_low", "difference_high")
-        difference = dict(zip(names, self.difference(answer, baseline), strict=True))
+        difference = dict(zip(DIFFERENCE, self.difference(answer, baseline), strict=True))
         share = self._share_row(float(self.answers[answer]), self.interval(answer))
         return share | difference
 

@@ -295,6 +295,18 @@ def jaccard(top_left: int, top_right: int, positions: Ints) -> float:
 
 
 @numba.njit(nogil=True, cache=True)
+def taus(left_stops: Ints, right_stops: Ints, rows: Ints) -> Floats:
+    """Kendall's tau-b of each pairing of two rankings, with `rows` as in `sound`: [row]."""
+    out = np.empty(rows.shape[0])
+    starts, tree = starts_of(right_stops), np.empty(left_stops.size + 1, dtype=np.int64)
+    scale = np.sqrt(float(_untied_pairs(left_stops)) * float(_untied_pairs(right_stops)))
+    for row in range(rows.shape[0]):
+        pairs = surplus(rows[row], left_stops, starts, right_stops, tree)
+        out[row] = pairs / scale if scale > 0 else np.nan
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
 def sound(
     left: Floats,
     right: Floats,
@@ -311,14 +323,11 @@ def sound(
     """
     n = left.size
     out = np.empty((rows.shape[0], 4))
-    numbers, tree = np.arange(n), np.empty(n + 1, dtype=np.int64)
-    starts = starts_of(right_stops)
-    scale = np.sqrt(float(_untied_pairs(left_stops)) * float(_untied_pairs(right_stops)))
+    numbers = np.arange(n)
+    out[:, 1] = taus(left_stops, right_stops, rows)
     for row in range(rows.shape[0]):
         positions = rows[row]
         out[row, 0] = cosine(left, right, positions)
-        pairs = surplus(positions, left_stops, starts, right_stops, tree)
-        out[row, 1] = pairs / scale if scale > 0 else np.nan
         out[row, 2] = overlap(numbers, left_stops, ranks_of(positions), right_stops, n, p, _A)
         out[row, 3] = jaccard(tops[0], tops[1], positions)
     return out

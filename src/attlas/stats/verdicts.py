@@ -139,6 +139,20 @@ def judge(comparisons: Sequence[Comparison], smallest_effect: float) -> list[Jud
     ]
 
 
+def corrected(comparisons: Sequence[Comparison]) -> dict[str, Array]:
+    """Columns: ends of the intervals that are corrected for all comparisons, and significance.
+
+    A comparison without an interval has NaN.
+    """
+    judged = iter(judge(comparisons, smallest_effect=0.0))
+    every = [next(judged) if one.has_interval else None for one in comparisons]
+    return {
+        "corrected_low": np.array([math.nan if one is None else one.low for one in every]),
+        "corrected_high": np.array([math.nan if one is None else one.high for one in every]),
+        "significant": np.array([one is not None and one.significant for one in every], dtype=bool),
+    }
+
+
 def _verdict(one: Comparison, significant: bool, uncorrected: bool, smallest: float) -> Verdict:
     if not (uncorrected and one.is_on_wanted_side):
         return "nothing beyond chance"

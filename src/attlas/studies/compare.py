@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from attlas.core.measure import RELIABILITY, REPLICATES, companion_table
 from attlas.stats.replicates import paired_interval
+from attlas.stats.verdicts import Comparison, corrected
 from attlas.support.errors import StudyError
 
 if TYPE_CHECKING:
@@ -20,7 +22,9 @@ def paired_differences(study: Study, other: Study, table: str) -> pd.DataFrame:
     """The differences of two studies of one corpus in a table of heads, with 95% intervals.
 
     One row per head: `layer head`, and for every column with bootstrap replicates
-    `COLUMN_difference` (this study minus the other), `COLUMN_low` and `COLUMN_high`.
+    `COLUMN_difference` (this study minus the other), `COLUMN_low` and `COLUMN_high`; then, for all
+    heads and columns together, `COLUMN_significant` by Benjamini-Hochberg at 5%, and the ends
+    `COLUMN_corrected_low` and `COLUMN_corrected_high` of intervals that are widened to match.
     """
     heads, others = _checked(study, other, table)
     replicates, other_replicates = (
@@ -29,10 +33,9 @@ def paired_differences(study: Study, other: Study, table: str) -> pd.DataFrame:
         )
         for one in (study, other)
     )
-    reliability = study.table(companion_table(table, RELIABILITY)).set_index("column")
-    texts = reliability["first_texts"] + reliability["second_texts"]
+    texts = np.minimum(_texts(study, table), _texts(other, table))
     names = [name for name in replicates if name not in (*HEADS, "replicate")]
-    out = heads[HEADS].copy()
+    out, comparisons = heads[HEADS].copy(), []
     for name in names:
         drawn, other_drawn = (
             rows[name].to_numpy().reshape(len(heads), -1) for rows in (replicates, other_replicates)
@@ -40,7 +43,33 @@ def paired_differences(study: Study, other: Study, table: str) -> pd.DataFrame:
         ends = paired_interval(heads[name], others[name], drawn, other_drawn, texts[name])
         for kind, values in zip(("difference", "low", "high"), ends, strict=True):
             out[f"{name}_{kind}"] = values
-    return out
+        numbers = zip(heads[name], others[name], *ends[1:], strict=True)
+        free = min(int(texts[name]), drawn.shape[-1])  # as for the interval
+        comparisons += [
+            Comparison(float(value), float(control), float(low), float(high), free, "either")
+            for value, control, low, high in numbers
+        ]
+    by_column = {
+        kind: values.reshape(len(names), -1) for kind, values in corrected(comparisons).items()
+    }
+    together = {
+        f"{name}_{kind}": values[number]
+        for number, name in enumerate(names)
+        for kind, values in by_column.items()
+    }
+    return out.join(pd.DataFrame(together, index=out.index))
+
+
+def _texts(study: Study, table: str) -> pd.Series[int]:
+    """How many texts each column of a table of heads is a mean over."""
+    halves = study.table(companion_table(table, RELIABILITY)).set_index("column")
+    return halves["first_texts"] + halves["second_texts"]
+
+
+def _measure(study: Study, table: str) -> str | None:
+    """The measure that made a table, with its parameters."""
+    measures: dict[str, str] = study.manifest.get("measures") or {}
+    return measures.get(study.manifest["tables"][table].get("measure", ""))
 
 
 def _checked(study: Study, other: Study, table: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -64,6 +93,12 @@ def _checked(study: Study, other: Study, table: str) -> tuple[pd.DataFrame, pd.D
         raise StudyError(
             f"{mine.folder} read {read[0]:,} texts of the corpus, {theirs.folder} {read[1]:,}; "
             "paired differences need the same texts"
+        )
+    measures = [_measure(one, table) for one in (mine, theirs)]
+    if measures[0] != measures[1]:
+        raise StudyError(
+            f"{mine.folder} has {table!r} of {measures[0]}, {theirs.folder} of {measures[1]}; "
+            "paired differences need one measure with the same parameters"
         )
     heads, others = (one.table(table).sort_values(HEADS, kind="stable") for one in (mine, theirs))
     heads, others = heads.reset_index(drop=True), others.reset_index(drop=True)

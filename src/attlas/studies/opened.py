@@ -285,6 +285,9 @@ class Study:
         One row per head: `layer head`, and for every column of a table such as `surface`
         `COLUMN_difference` (this study minus the other), and the ends `COLUMN_low` and
         `COLUMN_high` of its 95% interval. Texts are paired by the bootstrap replicates of both.
+        `COLUMN_significant` is corrected for all heads and columns of the table
+        (Benjamini-Hochberg at 5%), and `COLUMN_corrected_low` and `COLUMN_corrected_high` are the
+        ends of intervals widened to match.
         """
         from attlas.studies.compare import paired_differences
 

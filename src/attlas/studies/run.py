@@ -6,7 +6,7 @@ import platform
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from attlas.models.differentiate import check_loss
 from attlas.models.encode import BUDGET_CELLS, BUDGET_TOKENS
 from attlas.studies.engines import Engine, Task, engine_of
 from attlas.studies.folder import SOURCE, TABLES, Folder
+from attlas.studies.named import OPENED_FROM, STUDY, Named
 from attlas.studies.opened import Study, in_folder
 from attlas.studies.shard_job import LANES, ShardJob
 from attlas.studies.shards import (
@@ -41,8 +42,6 @@ from attlas.support.files import write_errors
 from attlas.support.fingerprint import Fingerprint, fingerprint, source_digest, versions
 from attlas.support.options import check_fields, option, until_option
 from attlas.support.progress import Report, progress_bar
-
-STUDY = "study"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +67,14 @@ def study(
     texts: Any,
     measures: Iterable[Measure[Any]],
     out: str | Path | None = None,
+    named: Callable[[], Named | None] = lambda: None,
     **options: Any,
 ) -> Study:
-    """Run measures over a corpus as `attlas.study` does, with `StudyOptions`."""
+    """Run measures over a corpus as `attlas.study` does, with `StudyOptions`.
+
+    `named` is what a command names, by which it finds the finished study again.
+    """
+    before = named()
     how, chosen, corpus = StudyOptions(**options), list(measures), read(texts)
     surveyed = survey(corpus, how.bad)
     model = load(model, task="auto")
@@ -84,6 +88,9 @@ def study(
             run = _Run(
                 model, corpus, chosen, folder, surveyed, how.seed, how.keep_states, until=how.until
             )
+            run.named = named()
+            if run.named != before:
+                raise StudyError("an input changed while it was read; run the same command again")
             return run.go(engine, how.fresh, report)
 
     return in_folder(out, go)
@@ -155,6 +162,7 @@ class _Run:
     keep_states: bool
     known: _Known = _Known()
     until: float | None = None
+    named: Named | None = None
 
     def __post_init__(self) -> None:
         self.results = Folder(self.folder, STUDY)
@@ -202,6 +210,7 @@ class _Run:
             "measures": {measure.name: repr(measure) for measure in self.measures},
             "seed": self.seed,
             "versions": {**versions(), "python": platform.python_version()},
+            **({} if self.named is None else {OPENED_FROM: dict(self.named)}),
         }
 
     def run_shards(self, engine: Engine, report: Report, made_from: str) -> int:

@@ -29,7 +29,11 @@ LANES = 4  # fixed, as shards are: results must not depend on the number of work
 
 
 class ShardJob:
-    """The work of one shard; lanes get its batches in turn, to take about the same time."""
+    """The work of one shard.
+
+    A lane is a fixed part of its batches, run by one worker with states of its own. Lanes get
+    batches in turn, to take about the same time.
+    """
 
     def __init__(
         self,
@@ -43,9 +47,9 @@ class ShardJob:
         self.model, self.measures, self.store = model, measures, store
         self.shard, self.key, self.on_progress = shard, key, on_progress
         encoded = model.encode(shard.texts)
-        self.kept = [text for text in encoded if not all(text.special)]
-        self.empty = [text for text in encoded if all(text.special)]
-        groups = list(model.encoder.groups(self.kept))
+        self.read = [text for text in encoded if not all(text.special)]
+        self.without_tokens = [text for text in encoded if all(text.special)]
+        groups = list(model.encoder.groups(self.read))
         self.lanes = [groups[lane::LANES] for lane in range(LANES) if groups[lane::LANES]] or [[]]
         self.states: dict[int, dict[str, State]] = {}
         self.reports: dict[str, BatchReport] = {}
@@ -124,17 +128,19 @@ class ShardJob:
         """Merge the lanes in order and write states, rows of streamed tables and excluded texts."""
         states = self.states[0]
         for lane in range(1, len(self.lanes)):
-            both = ((one, states[one.name], self.states[lane][one.name]) for one in self.measures)
-            states = {one.name: one.merge(left, right) for one, left, right in both}
+            states = {
+                one.name: one.merge(states[one.name], self.states[lane][one.name])
+                for one in self.measures
+            }
         quarantine: list[dict[str, Any]] = [
             {"place": index, "id": row.id, "where": row.where, "reason": row.reason}
             for index, row in self.shard.bad
         ]
-        quarantine += [excluded_row(text.index, text.text) for text in self.empty]
-        counts = pass_counts(self.shard.n_rows, self.kept, len(quarantine))
-        texts = {text.index: text.text for text in self.kept}
-        known = ((one.name, self.reports.get(one.name)) for one in self.measures)
-        for name, report in ((name, report) for name, report in known if report is not None):
+        quarantine += [excluded_row(text.index, text.text) for text in self.without_tokens]
+        counts = pass_counts(self.shard.n_rows, self.read, len(quarantine))
+        texts = {text.index: text.text for text in self.read}
+        names = [one.name for one in self.measures if one.name in self.reports]
+        for name, report in ((name, self.reports[name]) for name in names):
             counts |= {what: report.counts[what] for what in sorted(report.counts)}
             quarantine += [
                 {
@@ -164,7 +170,7 @@ class ShardJob:
 
     def _texts(self) -> pd.DataFrame:
         """The table `texts`: one row per text."""
-        texts = self.kept
+        texts = self.read
         return pd.DataFrame(
             {
                 "text": [text.text.id for text in texts],

@@ -49,9 +49,10 @@ def write_parquet(path: Path, parts: Iterable[pa.Table]) -> int:
     return rows
 
 
-def write_quarantine(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write the rows that a pass excluded, each with its reason, as lines of JSON."""
+def write_quarantine(folder: Path, rows: Iterable[Mapping[str, Any]], before: bytes = b"") -> None:
+    """Write the rows that were excluded, each with its reason, as lines of JSON, after others."""
     with atomic_write(folder / QUARANTINE) as file:
+        file.write(before)
         for row in rows:
             line = json.dumps(row, ensure_ascii=False) + "\n"
             file.write(line.encode("utf-8", "backslashreplace"))

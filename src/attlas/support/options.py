@@ -6,6 +6,7 @@ these its Python arguments, its command line, its checks and its identity follow
 
 from __future__ import annotations
 
+import math
 import operator
 import types
 from collections.abc import Mapping, Sequence
@@ -72,7 +73,8 @@ class Option:
             "below": self.below,
             "a multiple of": self.multiple_of,
         }
-        return " and ".join(f"{name} {end}" for name, end in ends.items() if end is not None)
+        named = ((name, end) for name, end in ends.items() if end is not None)
+        return " and ".join("finite" if end == math.inf else f"{name} {end}" for name, end in named)
 
     def holds(self, value: Any) -> bool:
         """Whether a value is in the domain."""
@@ -191,6 +193,8 @@ def help_of(about: Given | Option) -> str:
 
     >>> help_of(Option("Batch size.", at_least=1, at_most=64))
     'Batch size. [at least 1 and at most 64]'
+    >>> help_of(Option("Learning rate.", above=0, below=math.inf))
+    'Learning rate. [above 0 and finite]'
     """
     domain = about.domain if isinstance(about, Option) else ""
     return f"{about.help} [{domain}]" if domain else about.help
@@ -235,6 +239,10 @@ def checked(
     Traceback (most recent call last):
         ...
     attlas.support.errors.AttlasError: convention is 'mine'; it must be sound or published
+    >>> checked("rate", math.inf, float, Option("", above=0, below=math.inf))
+    Traceback (most recent call last):
+        ...
+    attlas.support.errors.AttlasError: rate is inf; it must be a number above 0 and finite
     """
     converted = _converted(value, hint)
     each = converted if isinstance(converted, tuple) else (converted,)

@@ -15,9 +15,9 @@ import pandas as pd
 from attlas.core.annotations import ROOT, Dependencies, dependencies_of
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.cases import add_cases, sums_frame, width
+from attlas.core.cases import add_cases, add_followed, sums_frame, width
 from attlas.core.measure import Measure, Outputs, Shape
-from attlas.core.states import State, Tally
+from attlas.core.states import Rows, State, Tally
 from attlas.stats.choose import best, first_best
 from attlas.stats.clustered import ClusteredProportions, proportions_of
 from attlas.support.errors import CorpusError
@@ -98,6 +98,7 @@ class ArcState(State):
 
     sums: Tally
     counted: Tally
+    arcs_texts: Rows  # of the answers that are followed
     shape: tuple[int, int] = field(metadata={"parameter": True})
     # layer text: direction head case
     hits: list[list[npt.NDArray[np.bool_]]] = field(
@@ -114,12 +115,14 @@ class ArcCounts(Measure[ArcState]):
     Fixed offsets are the baseline. Attention to a word is the sum over its tokens, from a word the
     mean; special tokens and the word itself are not candidates. A word that was truncated, or whose
     head was, is counted as unseen and not scored. `convention="published"` is the authors' code:
-    offsets -3 to 2, roots and punctuation among `all`, a possessor read from its 's.
+    offsets -3 to 2, roots and punctuation among `all`, a possessor read from its 's. `followed` are
+    relations with the number of an answer each, for which `arcs_texts` has a row per text.
     """
 
     name: ClassVar[str] = "arcs"
     costly: ClassVar[bool] = True
     convention: str = "sound"
+    followed: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         check_convention(self.convention)
@@ -131,7 +134,8 @@ class ArcCounts(Measure[ArcState]):
     def start(self, model: Shape) -> ArcState:
         answers = len(DIRECTIONS) * model.n_layers * model.n_heads
         shape = (model.n_layers, model.n_heads)
-        return ArcState(Tally(width(answers, len(self.offsets))), Tally(len(COUNTED)), shape)
+        sums = Tally(width(answers, len(self.offsets)))
+        return ArcState(sums, Tally(len(COUNTED)), Rows.empty(), shape)
 
     def update(self, state: ArcState, layer: Attention) -> None:
         batch = layer.batch
@@ -192,6 +196,7 @@ class ArcCounts(Measure[ArcState]):
         )
         for kinds in (relations, [ALL] * len(relations)):
             add_cases(state.sums, kinds, indices, answers, offsets)
+            add_followed(state.arcs_texts, dict(self.followed), kinds, indices, answers)
 
     def result(self, state: ArcState) -> dict[str, pd.DataFrame]:
         layers, heads = state.shape

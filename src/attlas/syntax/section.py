@@ -6,21 +6,23 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 
 from attlas.views.charts import Estimates, with_controls
 from attlas.views.claims import Claim, whole
+from attlas.views.head_rows import Head, HeadRow
 from attlas.views.lines import Lines
 from attlas.views.numbers import decimal, head_name, head_names, head_of
 from attlas.views.parts import LinedSentences
 from attlas.views.probes import probe_section
 from attlas.views.section import Figure, Tables, prose
 from attlas.views.tables import Column, TextTable, text_table
+from attlas.views.vega import alt
 
 TEXT = prose(__file__)["syntax"]
 ALL = {"all": "all relations"}
+FEWEST, MOST_ROWS = 10, 3  # cases of a relation, and relations, on the card of a head
 RELATIONS = {  # of Universal Dependencies
     "acl": "clauses that modify nouns",
     "advcl": "adverbial clauses",
@@ -53,6 +55,7 @@ RELATIONS = {  # of Universal Dependencies
     "parataxis": "parataxis",
     "xcomp": "open clausal complements",
 }
+_PAIRED = "random_difference_low"  # not in tables of earlier versions
 DIRECTIONS = {"dependent->head": "dependent to head", "head->dependent": "head to dependent"}
 COLUMNS = (
     Column("relation", "relation", format="words", words=ALL),
@@ -146,7 +149,10 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
     rival = {"accuracy": random, "low": row["random_low"], "high": row["random_high"]}
     also, columns = (f"{offset} {decimal(row['baseline'])}",), ("accuracy", "low", "high")
     counts |= {"texts": whole(row.get("texts")), "also": also}
-    return Claim.against(words, row, rival, "random weights", columns, **counts)
+    paired = (
+        (row["random_difference_low"], row["random_difference_high"]) if _PAIRED in row else None
+    )
+    return Claim.against(words, row, rival, "random weights", columns, paired, **counts)
 
 
 def _called(relation: str) -> str:
@@ -162,6 +168,38 @@ def _called(relation: str) -> str:
 
 def _random(row: Mapping[Any, Any]) -> float:
     return float(row.get("random_accuracy", math.nan))
+
+
+def _head_rows(study: Tables) -> dict[Head, list[HeadRow]]:
+    """What each head finds furthest above the best fixed offset; chosen afterwards, no verdict.
+
+    Relations that a head is chosen for are claimed.
+    """
+    if not study.has("syntax_offsets"):
+        return {}
+    offsets = study.table("syntax_offsets").dropna(subset=["accuracy"])
+    best = offsets.sort_values("accuracy", kind="stable").groupby("relation").tail(1)
+    best = best.rename(columns={"accuracy": "baseline"})[["relation", "offset", "baseline"]]
+    table = study.table("syntax_heads").dropna(subset=["accuracy"])
+    table = table[table["n"] >= FEWEST].merge(best, on="relation")
+    keys = ["layer", "head", "relation"]
+    claimed = pd.MultiIndex.from_frame(study.table("syntax")[keys])
+    table = table[~pd.MultiIndex.from_frame(table[keys]).isin(claimed)]
+    above = table.assign(above=table["accuracy"] - table["baseline"])
+    above = above[above["above"] > 0].sort_values("above", ascending=False, kind="stable")
+    out: dict[Head, list[HeadRow]] = {}
+    for row in above.groupby(["layer", "head"]).head(MOST_ROWS).to_dict("records"):
+        way = DIRECTIONS.get(row["direction"], row["direction"])
+        found = HeadRow(
+            label=f"accuracy: {_called(row['relation'])}, {way}",
+            value=float(row["accuracy"]),
+            control=float(row["baseline"]),
+            control_name=f"best fixed offset ({int(row['offset']):+d})",
+            kind="above",
+            n=whole(row["n"]),
+        )
+        out.setdefault(head_of(row), []).append(found)
+    return out
 
 
 def _notes(study: Tables) -> list[str]:
@@ -184,6 +222,7 @@ SECTIONS = {
         figures=_figures,
         claims=_claims,
         smallest_effect=0.05,
+        head_rows=_head_rows,
         notes=_notes,
         terminal=_lines,
     )

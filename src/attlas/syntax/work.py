@@ -14,6 +14,7 @@ from attlas.experiments.inputs import held_out as resolve
 from attlas.experiments.records import first_value, records
 from attlas.experiments.workspace import Workspace
 from attlas.models import Model
+from attlas.stats.clustered import DIFFERENCE, paired_differences
 from attlas.studies import Study
 from attlas.syntax.arcs import ALL, ArcCounts, choose_heads, score_heads
 from attlas.syntax.examples import best_examples, examples
@@ -27,25 +28,29 @@ def run(
 ) -> Outcome:
     """Choose heads on `train` and score them on `test`, with every control."""
     measure, published = ArcCounts(), ArcCounts(convention="published")
+    shape = model.n_layers, model.n_heads
+
+    def chosen(on: Study, measure: ArcCounts) -> pd.DataFrame:
+        return choose_heads(on.table("arcs_sums"), shape, measure, syntax.min_cases)
+
+    def scored(heads: pd.DataFrame, by: Study, measure: ArcCounts) -> pd.DataFrame:
+        return score_heads(heads, by.table("arcs_sums"), shape, measure, syntax.min_cases)
+
+    def passes(of: Model) -> tuple[Study, Study, pd.DataFrame]:
+        first = work.study(of, train, [measure])
+        heads = chosen(first, measure)
+        followed = tuple(zip(heads["relation"], map(int, heads["answer"]), strict=True))
+        second = work.study(of, test, [ArcCounts(followed=followed)])
+        return first, second, scored(heads, second, measure)
+
     work.log("Syntax 1/3: counting what every head finds")
-    chosen_on, scored_on = (work.study(model, texts, [measure]) for texts in (train, test))
+    chosen_on, scored_on, table = passes(model)
     work.log("Syntax 2/3: the same with random weights")
-    random = model.randomized(syntax.seed)
-    control = [work.study(random, texts, [measure]) for texts in (train, test)]
+    _, control, random = passes(model.randomized(syntax.seed))
     work.log("Syntax 3/3: scoring by the published convention, choosing examples")
     theirs = work.study(model, test, [published])
-
-    def scored(on: Study, by: Study, measure: ArcCounts) -> pd.DataFrame:
-        shape = model.n_layers, model.n_heads
-        chosen = choose_heads(on.table("arcs_sums"), shape, measure, syntax.min_cases)
-        return score_heads(chosen, by.table("arcs_sums"), shape, measure, syntax.min_cases)
-
-    table = scored(chosen_on, scored_on, measure)
-    baseline = scored(control[0], control[1], measure).set_index("relation")[
-        ["accuracy", "low", "high"]
-    ]
-    table = table.join(baseline.add_prefix("random_"), on="relation")
-    as_published = scored(theirs, theirs, published)
+    table = _with_random(table, random, scored_on, control)
+    as_published = scored(chosen(theirs, published), theirs, published)
     result = _result(table, as_published, chosen_on, scored_on)
     texts = {"train": len(train), "test": len(test), "in_both": overlap(train, test)}
     counts = dict(scored_on.manifest["counts"])
@@ -63,6 +68,16 @@ def run(
         about={"probe": {"kind": syntax.name, "texts": texts, "lost": result["lost"]}},
         quarantine=scored_on.quarantine,
     )
+
+
+def _with_random(
+    table: pd.DataFrame, random: pd.DataFrame, scored_on: Study, control: Study
+) -> pd.DataFrame:
+    """The scores next to those of random weights, with the paired interval of the difference."""
+    apart = paired_differences(scored_on.table("arcs_texts"), control.table("arcs_texts"))
+    other = random.set_index("relation")[["accuracy", "low", "high"]]
+    other = other.join(apart.set_index("kind")[list(DIFFERENCE)])
+    return table.join(other.add_prefix("random_"), on="relation")
 
 
 def _result(

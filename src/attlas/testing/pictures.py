@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -28,7 +29,7 @@ def check_columns_have_labels(section: Section, study: Study) -> None:
         for menu in _menus(spec):
             labels = menu["bind"].get("labels") or menu["bind"]["options"]
             assert not [label for label in labels if "_" in str(label)], (figure.name, labels)
-    tables = [one.table for one in section.figures(study) if one.table is not None]
+    tables = [one.table for one in section_figures(section, study) if one.table is not None]
     for table in [*tables, *section.terminal(study)]:
         assert not [title for title in table.titles if "_" in title], table.titles
 
@@ -50,10 +51,9 @@ def check_pictures_say_what_they_show(section: Section, study: Study) -> None:
     exported."""
     tables = source(study, section)
     about = [origin(tables.manifest)]
-    for figure in section.figures(study):
-        if figure.chart is None:
-            continue
-        menus = list(_menus(chart_spec(figure.chart)))
+    for figure, whole in _specs(section, study):
+        assert figure.chart is not None
+        menus = list(_menus(whole))
         specs = titled_choices(figure.chart, section.title, about)
         count = 1
         for menu in menus:
@@ -65,10 +65,17 @@ def check_pictures_say_what_they_show(section: Section, study: Study) -> None:
         assert all(spec["title"]["subtitle"] == about for spec in specs.values())
 
 
-def _specs(section: Section, study: Study) -> Iterator[tuple[Figure, dict[str, Any]]]:
-    for figure in section.figures(study):
-        if figure.chart is not None:
-            yield figure, chart_spec(figure.chart)
+@cache
+def section_figures(section: Section, study: Study) -> tuple[Figure, ...]:
+    """The figures of a section, made once for all laws that look at them."""
+    return tuple(section.figures(study))
+
+
+@cache
+def _specs(section: Section, study: Study) -> tuple[tuple[Figure, dict[str, Any]], ...]:
+    """Every figure with a chart, and the specification of that."""
+    figures = section_figures(section, study)
+    return tuple((one, chart_spec(one.chart)) for one in figures if one.chart is not None)
 
 
 def _encodings(

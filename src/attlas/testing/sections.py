@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from html.parser import HTMLParser
-from itertools import chain, product
+from itertools import chain
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pandas as pd
 
 from attlas.stats.verdicts import ENOUGH
@@ -27,11 +28,14 @@ from attlas.testing.pictures import (
     check_colour_follows_kind,
     check_columns_have_labels,
     check_pictures_say_what_they_show,
+    section_figures,
 )
-from attlas.views.cards import HeadCard, head_card
+from attlas.views.card_parts import VERDICTS, HeadCards, card_of
+from attlas.views.cards import HeadCard, KnownHeads, head_card, written
 from attlas.views.claims import MOST_FINDINGS, judged_claims
 from attlas.views.findings import beyond_chance, section_findings
-from attlas.views.report import render
+from attlas.views.head_rows import HeadRow
+from attlas.views.report import SCRIPTS, render
 from attlas.views.section import Figure, Section
 from attlas.views.shades import CONTROLS
 from attlas.views.terminal import print_tables
@@ -143,6 +147,7 @@ def section_checks(section: Section, study: Study) -> Iterator[tuple[str, Callab
         check_every_control_is_there,
         check_findings_go_beyond_their_controls,
         check_cards_of_heads,
+        check_pictures_of_heads,
         check_columns_have_labels,
         check_colour_follows_kind,
         check_pictures_say_what_they_show,
@@ -174,7 +179,7 @@ def check_it_says_what_it_is(section: Section, study: Study) -> None:
 
 def check_it_draws_its_tables(section: Section, study: Study) -> None:
     """Real tables have a figure, every figure a caption and a name for its file."""
-    figures = section.figures(study)
+    figures = section_figures(section, study)
     assert figures
     assert all(figure.caption.endswith((".", "?")) and figure.name for figure in figures)
     assert _drawn_tables(section, study)
@@ -224,14 +229,19 @@ def check_cards_of_heads(section: Section, study: Study) -> None:
         return
     judged = judged_claims(section.claims(study), section.smallest_effect)
     about = {one.claim.head for one in judged} - {None}
-    for layer, head in product(range(study.n_layers), range(study.n_heads)):
-        card = head_card(study, {"one": section}, layer, head)
+    known = KnownHeads.of(study, {"one": section})
+    content = HeadCards(known).content
+    for layer, head in known.heads:
+        card = known.card((layer, head))
         _check_card(card)
         own = [one for one in judged if one.claim.head == (layer, head)]
         rows = [row for row in chain(*card.rows.values()) if row.verdict is not None]
         assert [row.verdict for row in rows] == [one.verdict for one in own], card.name
         assert [row.value for row in rows] == [one.claim.value for one in own], card.name
         assert all(one.sentence.startswith(card.name) for one in own), card.name
+        assert sorted(map(_row_key, chain(*card.rows.values()))) == sorted(
+            _entry_key(row) for row in card_of(content, (layer, head))
+        ), card.name
         about.discard((layer, head))
     assert not about, f"claims about heads that do not exist: {about}"
     for layer, head in ((study.n_layers, 0), (0, study.n_heads), (-1, 0)):
@@ -240,6 +250,48 @@ def check_cards_of_heads(section: Section, study: Study) -> None:
         except StudyError:
             continue
         raise AssertionError(f"there is a card of L{layer}H{head}")
+
+
+def _row_key(row: HeadRow) -> tuple[str, ...]:
+    """A row as it is written."""
+    return _written(row.section, row.label, row.value, row.control, row.control_name, row.verdict)
+
+
+def _entry_key(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The same from the compact data of a page."""
+    verdict = next(name for name, letter in VERDICTS.items() if letter == row["verdict"])
+    control = row["control"], row.get("control_name", "")
+    return _written(row["section"], row["label"], row["value"], *control, verdict)
+
+
+def _written(
+    section: str, label: str, value: float, control: float | None, name: str, verdict: str | None
+) -> tuple[str, ...]:
+    largest = max(abs(value), abs(control or 0))
+    known = "" if control is None else written(control, largest)
+    return section, label, written(value, largest), known, name, verdict or ""
+
+
+def check_pictures_of_heads(section: Section, study: Study) -> None:
+    """Small pictures have numbers for the heads of the model, a control, and a label for each x."""
+    if not study.manifest.get("model"):
+        return
+    for one in section.profiles(study):
+        layers, heads, *along = one.values.shape
+        assert (layers, heads) == (study.n_layers, study.n_heads), one.title
+        assert not np.isinf(one.values).any(), one.title
+        assert not np.isinf(one.controls).any(), one.title
+        assert one.title.strip(), one
+        assert one.x or one.unit, one.title
+        assert one.control_name, one.title
+        has_control = np.isfinite(one.controls) | ~np.isfinite(one.values)
+        assert one.kind == "plain" or has_control.all(), one.title
+        assert (one.shades >= 0).all() if one.picture == "tile" else True, one.title
+        if one.picture in ("bars", "rows", "line"):
+            assert along == [len(one.labels)], one.title
+            assert all(label.strip() for label in one.labels), one.labels
+        else:
+            assert len(along) == {"tile": 2, "ranks": 0}[one.picture], one.title
 
 
 def _check_card(card: HeadCard) -> None:
@@ -402,7 +454,7 @@ def _draw(section: Section, tables: Frames) -> None:
     tags.feed("".join(card._repr_html_() for card in _cards(section, tables)))
     tags.feed(render(tables, {"one": replace(section, figures=lambda _: figures)}))
     assert "attlas-hostile" not in tags.names, "a word was not escaped"
-    assert tags.names.count("script") == 2, "a word ends a script"
+    assert tags.names.count("script") == SCRIPTS, "a word ends a script"
 
 
 @dataclass(frozen=True)
@@ -424,7 +476,7 @@ def _draw_alone(section: Section, tables: Frames) -> list[Figure]:
             chart = _Drawn(chart.to_dict())
             json.dumps(chart.specification, allow_nan=False)
         figures.append(replace(figure, chart=chart))
-        for part in figure.parts:
+        for part in (*figure.page, *figure.parts):
             json.dumps(part.data, allow_nan=False)
             for picture in part.pictures():
                 ElementTree.fromstring(picture)
@@ -442,13 +494,14 @@ def _draw_alone(section: Section, tables: Frames) -> list[Figure]:
 
 
 def _cards(section: Section, tables: Frames) -> list[HeadCard]:
-    """The cards of the first and the last head, checked."""
+    """The cards of the first and the last head, checked, and the data of those of all heads."""
     if not tables.manifest.get("model"):
         return []
-    ends = {(0, 0), (tables.n_layers - 1, tables.n_heads - 1)}
-    cards = [head_card(tables, {"one": section}, *end) for end in sorted(ends)]
+    known = KnownHeads.of(tables, {"one": section})
+    cards = [known.card(head) for head in (known.heads[0], known.heads[-1])]
     for card in cards:
         _check_card(card)
+    assert HeadCards(known).data  # every number is JSON
     return cards
 
 
@@ -463,34 +516,50 @@ class _Tags(HTMLParser):
         self.names.append(tag)
 
 
-_DRAW = """
-import contextlib, importlib, io, sys
+_DRAW = f"""
+import contextlib, importlib, io, json, sys
 from attlas.studies.opened import Study
 from attlas.views.report import render
 from attlas.views.terminal import print_tables
 
-module = importlib.import_module(sys.argv[1])
-sections = getattr(module, "SECTIONS", None) or {"one": module.SECTION}
-study = Study.open(sys.argv[2])
-study = study.combined_with(*map(Study.open, sys.argv[3:]))
-render(study, sections)
-with contextlib.redirect_stdout(io.StringIO()):
-    print_tables(study, sections)
-print(" ".join(sorted({name.partition(".")[0] for name in sys.modules})))
+heavy = {{}}
+for name, (first, *others) in json.loads(sys.argv[1]).items():
+    module = importlib.import_module(name)
+    sections = getattr(module, "SECTIONS", None) or {{"one": module.SECTION}}
+    study = Study.open(first)
+    study = study.combined_with(*map(Study.open, others))
+    render(study, sections)
+    with contextlib.redirect_stdout(io.StringIO()):
+        print_tables(study, sections)
+    heavy[name] = sorted({{one.partition(".")[0] for one in sys.modules}} & {{*{HEAVY!r}}})
+print(json.dumps(heavy))
 """
 
 
 def check_drawing_is_light(module: str, study: Study) -> None:
     """Law 21: the sections of a module draw a study without a model or a statistics library."""
-    importlib.import_module(module)
-    folders = [str(one.folder) for one in (study, *study.others)]
+    loaded = imported_to_draw({module: study})[module]
+    assert not loaded, f"{module} imports {', '.join(loaded)} to draw"
+
+
+def imported_to_draw(studies: Mapping[str, Study]) -> dict[str, list[str]]:
+    """The heavy libraries that were imported when the sections of each module had drawn a study.
+
+    One process of its own draws one after the other: what one imports counts for those after it.
+    """
+    for module in studies:
+        importlib.import_module(module)
+    folders = {
+        module: [str(one.folder) for one in (study, *study.others)]
+        for module, study in studies.items()
+    }
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
-        [sys.executable, "-c", _DRAW, module, *folders],
+        [sys.executable, "-c", _DRAW, json.dumps(folders)],
         capture_output=True,
         text=True,
         env=environment,
     )
     assert done.returncode == 0, done.stderr
-    loaded = set(done.stdout.split()) & set(HEAVY)
-    assert not loaded, f"{module} imports {', '.join(sorted(loaded))} to draw"
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found

@@ -15,8 +15,10 @@ from attlas.corpora.splits import check_label_column, label_names, overlap
 from attlas.experiments.experiment import Outcome
 from attlas.experiments.workspace import Workspace
 from attlas.models import Model
+from attlas.models.model import same_attention
 from attlas.models.predict import logits_of
 from attlas.stats.bootstrap import difference, score
+from attlas.stats.clustered import DIFFERENCE
 from attlas.stats.scores import majority_share
 from attlas.studies import Study
 from attlas.studies.folder import FILES
@@ -105,7 +107,7 @@ def run(
     own = own_predictions(work, model, texts)
     work.log("Topology 3/4: classifiers on all heads, on each head and on the best heads")
     fits = fit_heads(work, features, topology.seed)
-    controls: dict[str, Row | None] = {}
+    fitted: dict[str, Row | None] = {}
     if topology.controls:
         work.log("Topology 4/4: controls")
         others = {
@@ -113,12 +115,13 @@ def run(
             "random_model": model.randomized(topology.seed),
         }
         for name, other in others.items():
-            controls[name] = None
+            fitted[name] = None
             if other is not None:
-                control, _ = features_of(work, other, texts, measures)
-                controls[name] = fit(work, control, topology.seed)["row"]
-        lengths = length_features(studies, texts)
-        controls["length_only"] = fit(work, lengths, topology.seed)["row"]
+                same = same_attention(model, other)
+                control = features if same else features_of(work, other, texts, measures)[0]
+                fitted[name] = fit(work, control, topology.seed)
+        fitted["length_only"] = fit(work, length_features(studies, texts), topology.seed)
+    controls = {name: None if one is None else one["row"] for name, one in fitted.items()}
     scores = scores_of(features, fits, own, topology.seed)
     result = {
         **scores,
@@ -136,7 +139,8 @@ def run(
         "classifier": f"{FILES}/{CLASSIFIER}",
     }
     rows = {"model": scores["model"], "all": fits.whole["row"], **fits.best, **controls}
-    return outcome(result, rows, fits, studies["test"], about_model(work, model))
+    apart = difference_table(features, fits, fitted, topology.seed)
+    return outcome(result, (rows, apart), fits, studies["test"], about_model(work, model))
 
 
 def features_of(
@@ -283,6 +287,20 @@ def scores_of(features: Features, fits: Fits, own: Array | None, seed: int) -> d
     }
 
 
+def difference_table(
+    features: Features, fits: Fits, controls: Mapping[str, Row | None], seed: int
+) -> pd.DataFrame:
+    """The difference in MCC from each control on the same texts, with its bootstrap interval."""
+    labels = np.array(features.parts[-1][1])
+    own, rows = np.array(fits.whole["predictions"]), []
+    for name, control in controls.items():
+        if control is not None:
+            apart = difference(labels, own, np.array(control["predictions"]), seed)
+            values = dict(zip(DIFFERENCE, apart.values(), strict=True))
+            rows.append({"classifier": "all", "control": name, **values, "n": len(labels)})
+    return pd.DataFrame(rows, columns=["classifier", "control", *DIFFERENCE, "n"])
+
+
 def about_model(work: Workspace, model: Model) -> dict[str, Any]:
     """What a saved classifier notes of the model that its features are of."""
     identity = fitted_identity(work.identity(model))
@@ -291,18 +309,23 @@ def about_model(work: Workspace, model: Model) -> dict[str, Any]:
 
 def outcome(
     result: dict[str, Any],
-    rows: Mapping[str, Row | None],
+    compared: tuple[Mapping[str, Row | None], pd.DataFrame],
     fits: Fits,
     study: Study,
     fitted_on: Mapping[str, Any],
 ) -> Outcome:
-    """Tables, result, and the classifier over all heads; `study` is that of test."""
+    """Tables, result, and the classifier over all heads; `study` is that of test.
+
+    `compared` are the scores of all classifiers, and the differences from the controls.
+    """
+    rows, differences = compared
     classifier = TopologyClassifier.from_record(fits.whole["about"], fits.whole["arrays"])
     classifier.fitted_on_ = dict(fitted_on)
     scored = [{"classifier": name, **row} for name, row in rows.items() if row is not None]
     return Outcome(
         tables={
             "topology": pd.DataFrame(scored).drop(columns="chosen"),
+            "topology_differences": differences,
             "topology_heads": fits.heads,
             "topology_grid": classifier.dev_scores_,
         },

@@ -19,7 +19,7 @@ from attlas.experiments.records import records
 from attlas.experiments.workspace import Workspace
 from attlas.models import Model
 from attlas.models.vectors import GloveVectors, ModelVectors, Vectors
-from attlas.stats.clustered import ClusteredProportions
+from attlas.stats.clustered import DIFFERENCE, ClusteredProportions
 from attlas.studies.folder import QUARANTINE
 from attlas.studies.store import write_quarantine
 from attlas.support.errors import CorpusError
@@ -53,6 +53,10 @@ PROBES: dict[str, tuple[float | None, ...]] = {
 RANDOM = "random_"
 SCORES = ("uas", "tree_uas")
 CONTROLS = ("right_branching", "random_attention", "random_attention_words")
+COMPARED = {  # on the same words: attention alone with rivals without words, and with words
+    "attention": ("right_branching", "previous_word", "random_attention"),
+    "attention_words": ("distance_words", "random_attention_words"),
+}
 COLUMNS = [
     *("probe", "tree_low", "tree_high", "uas", "low", "high", "tree_uas"),
     *("difference", "difference_low", "difference_high", "words", "texts"),
@@ -109,7 +113,7 @@ def run(
         "rates": {probe: chosen.options.learning_rate for probe, (chosen, _) in best.items()},
     }
     return Outcome(
-        tables={"tree": table},
+        tables={"tree": table, "tree_differences": difference_table(scores)},
         result={**result, "texts": texts, "counts": counts},
         counts=counts,
         controls=[("tree", score, {"probe": control}) for score in SCORES for control in CONTROLS],
@@ -207,6 +211,18 @@ def score_table(scores: Mapping[str, TreeScores]) -> pd.DataFrame:
         of_tree = dict(zip(("tree_low", "tree_high"), by_tree.interval(0), strict=True))
         rows.append(own | of_tree | shares.row(0, 0))
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def difference_table(scores: Mapping[str, TreeScores]) -> pd.DataFrame:
+    """The differences in UAS between probes and their rivals, with paired intervals over texts."""
+    rows = []
+    for probe, rivals in COMPARED.items():
+        for rival in rivals:
+            one, other = scores[probe], scores[rival]
+            both = ClusteredProportions.of(one.hits, other.hits, one.counts)
+            difference = dict(zip(DIFFERENCE, both.difference(0, 0), strict=True))
+            rows.append({"probe": probe, "control": rival, **difference, "texts": both.texts})
+    return pd.DataFrame(rows)
 
 
 def _result(

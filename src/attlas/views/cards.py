@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from html import escape
 from typing import Any
 
 from attlas.support.errors import StudyError
+from attlas.views.card_pictures import multiples_html
 from attlas.views.claims import Finding, judged_claims
 from attlas.views.findings import origin, source
-from attlas.views.head_rows import HeadExample, HeadRow, finding_row
+from attlas.views.head_profiles import HeadProfile
+from attlas.views.head_rows import Head, HeadExample, HeadRow, finding_row
 from attlas.views.numbers import head_name, number
 from attlas.views.section import Section, Tables, shown
 from attlas.views.tables import TextTable
@@ -34,6 +37,8 @@ class HeadCard:
     comparisons: int  # of this head
     rows: Mapping[str, tuple[HeadRow, ...]]  # by title of the section
     examples: tuple[HeadExample, ...] = ()
+    profiles: tuple[HeadProfile, ...] = field(default=(), compare=False)  # of all heads
+    key_numbers: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -89,43 +94,128 @@ class HeadCard:
         return TextTable(titles, rows, (False, False, False, True))
 
     def _repr_html_(self) -> str:
-        words = f"<h3>{self.name}</h3><p>{escape(self.origin)}</p><p>{escape(self.sentence)}</p>"
+        place = f"layer {self.layer}, head {self.head}; {self.origin}"
+        words = f"<h3>{self.name}</h3><p>{escape(place)}</p><p><b>{escape(self.sentence)}</b></p>"
+        pictures = multiples_html(self.profiles, (self.layer, self.head))
         examples = self.example_table.html() if self.examples else ""
-        return f"{words}{self.table.html() if self.rows else ''}{examples}"
+        return f"{words}{pictures}{self.table.html() if self.rows else ''}{examples}"
 
     def __repr__(self) -> str:
         return self.sentence
 
 
+@dataclass(frozen=True, eq=False)
+class KnownHeads:
+    """All that the sections of a study know of the heads of its model, each section asked once."""
+
+    study: Tables
+    sections: tuple[tuple[str, Section], ...]
+
+    @classmethod
+    def of(cls, study: Tables, sections: Mapping[str, Section]) -> KnownHeads:
+        """What the sections that are of the model of a study know."""
+        return cls(study, tuple(_of_the_model(study, sections)))
+
+    @property
+    def heads(self) -> list[Head]:
+        """All heads of the model."""
+        layers, heads = range(self.study.n_layers), range(self.study.n_heads)
+        return [(layer, head) for layer in layers for head in heads]
+
+    @cached_property
+    def findings(self) -> dict[str, dict[Head, list[Finding]]]:
+        """The claims about heads, each judged with all others of its section, by section."""
+        return {name: _by_head(_findings(self.study, name, one)) for name, one in self.sections}
+
+    @cached_property
+    def rows(self) -> dict[str, dict[Head, list[HeadRow]]]:
+        """The rows of heads by section: first what is claimed."""
+        out: dict[str, dict[Head, list[HeadRow]]] = {}
+        for name, section in self.sections:
+            claimed, others = self.findings[name], section.head_rows(self.study)
+            out[name] = {
+                head: [
+                    replace(row, section=name)
+                    for row in (*map(finding_row, claimed.get(head, ())), *others.get(head, ()))
+                ]
+                for head in dict.fromkeys((*claimed, *others))
+            }
+        return out
+
+    @cached_property
+    def profiles(self) -> tuple[HeadProfile, ...]:
+        """The small pictures of all heads."""
+        return tuple(
+            replace(one, section=name)
+            for name, section in self.sections
+            for one in section.profiles(self.study)
+            if one.is_known
+        )
+
+    @cached_property
+    def examples(self) -> dict[Head, tuple[HeadExample, ...]]:
+        """The example texts of each head."""
+        out: dict[Head, tuple[HeadExample, ...]] = {}
+        for name, section in self.sections:
+            for head, some in section.examples(self.study).items():
+                own = tuple(replace(one, section=name) for one in some)
+                out[head] = (*out.get(head, ()), *own)
+        return out
+
+    @property
+    def key_numbers(self) -> frozenset[str]:
+        """The labels of the rows that open a card."""
+        return frozenset(label for _, one in self.sections for label in one.key_numbers)
+
+    def strongest(self, head: Head) -> Finding | None:
+        """The strongest finding about a head; one that holds for all heads comes last."""
+        found = (one for some in self.findings.values() for one in some.get(head, ()))
+        return min(found, key=lambda one: (one.rank[0], one.is_general, one.rank), default=None)
+
+    def n_comparisons(self, head: Head) -> int:
+        """How many comparisons there are of a head."""
+        return sum(len(some.get(head, ())) for some in self.findings.values())
+
+    def card(self, head: Head) -> HeadCard:
+        """The card of one head."""
+        rows = {
+            section.title: tuple(self.rows[name][head])
+            for name, section in self.sections
+            if head in self.rows[name]
+        }
+        return HeadCard(
+            *head,
+            origin(self.study.manifest),
+            self.strongest(head),
+            self.n_comparisons(head),
+            rows,
+            self.examples.get(head, ()),
+            tuple(one for one in self.profiles if one.knows(*head)),
+            self.key_numbers,
+        )
+
+
 def head_card(study: Tables, sections: Mapping[str, Section], layer: int, head: int) -> HeadCard:
     """The card of a head, from all sections of a study that are of its model."""
-    layer, head = check_head(study, layer, head)
-    found: list[Finding] = []
-    rows: dict[str, tuple[HeadRow, ...]] = {}
-    examples: list[HeadExample] = []
-    for name, section in _of_the_model(study, sections):
-        own = head_findings(study, name, section, layer, head)
-        others = (replace(row, section=name) for row in section.head(study, layer, head))
-        found += own
-        if every := (*(replace(finding_row(one), section=name) for one in own), *others):
-            rows[section.title] = every
-        examples += (replace(one, section=name) for one in section.examples(study, layer, head))
-    best = min(found, key=lambda one: (one.rank[0], one.is_general, one.rank), default=None)
-    where = origin(study.manifest)
-    return HeadCard(layer, head, where, best, len(found), rows, tuple(examples))
+    checked = check_head(study, layer, head)
+    return KnownHeads.of(study, sections).card(checked)
 
 
-def head_findings(
-    study: Tables, name: str, section: Section, layer: int, head: int
-) -> list[Finding]:
-    """The claims of a section about a head, judged with all others of the section."""
+def _findings(study: Tables, name: str, section: Section) -> list[Finding]:
+    """The claims of a section about heads, judged with all others of the section."""
     where = origin(source(study, section).manifest)
     judged = judged_claims(section.claims(study), section.smallest_effect)
     return [
-        replace(one, section=name, origin=where)
-        for one in judged
-        if one.claim.head == (layer, head)
+        replace(one, section=name, origin=where) for one in judged if one.claim.head is not None
     ]
+
+
+def _by_head(found: Iterable[Finding]) -> dict[Head, list[Finding]]:
+    out: dict[Head, list[Finding]] = {}
+    for one in found:
+        if one.claim.head is not None:
+            out.setdefault(one.claim.head, []).append(one)
+    return out
 
 
 def check_head(study: Tables, layer: int, head: int) -> tuple[int, int]:
@@ -155,15 +245,25 @@ def _weights(manifest: Mapping[str, Any]) -> Any:
     return (manifest.get("model") or {}).get("state_sha256")
 
 
+def written(value: float, largest: float) -> str:
+    """A number with two places, or with two digits where that shows nothing.
+
+    `largest` is the larger one of a value and its control, which are written alike.
+
+    >>> written(0.5, 0.5), written(0.001234, 0.002), written(0.0, 0.0)
+    ('.50', '0.0012', '0')
+    """
+    return f"{value:.2g}" if abs(largest) < SMALL else number(value)
+
+
 def _cells(row: HeadRow) -> tuple[str, ...]:
-    """A row as it is written: two places, or two digits where value and control are smaller."""
-    small = max(abs(row.value), abs(row.control or 0)) < SMALL
-    written = (lambda value: f"{value:.2g}") if small else number
-    value = written(row.value)
+    """A row as it is written."""
+    largest = max(abs(row.value), abs(row.control or 0))
+    value = written(row.value, largest)
     if row.low is not None and row.high is not None:
-        value += f"\u00a0[{written(row.low)},\u00a0{written(row.high)}]"
+        value += f"\u00a0[{written(row.low, largest)},\u00a0{written(row.high, largest)}]"
     if row.unit:
         value += f" {row.unit}"
-    control = "" if row.control is None else written(row.control)
+    control = "" if row.control is None else written(row.control, largest)
     n = "" if row.n is None else f"{row.n:,}"
     return row.label, value, control, row.control_name or "none", n, row.verdict or ""

@@ -11,7 +11,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-import altair as alt
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -23,31 +22,31 @@ from attlas.views.page import inline_json
 from attlas.views.picture import SANS, SOFT, png_url, wrapped
 from attlas.views.shades import CONTROLS, Tint, control_name, tint
 from attlas.views.tables import Column, undeclared
+from attlas.views.vega import alt, vl_convert
 
 DARK = 0.5  # from this shade on, the text of a cell has the colour of the ground
 TEXT_CELL = 24  # pixels of a cell that has room for its number
 TALLEST = 34  # pixels of a cell of a sized grid
+# marks of these have 3:1 on the grounds of both themes
 GREY = "#8a8f98"
-ACCENT = "#2b5fa8"
-SECOND = "#d08a2e"
+ACCENT = "#2f67b4"
+SECOND = "#c27d20"
 FOR, AGAINST = "#008562", "#cd5400"
 COLOURS = [
-    "#2b5fa8",
-    "#d08a2e",
+    "#2f67b4",
+    "#c27d20",
     "#008562",
     "#b13f76",
-    "#6b4fa1",
+    "#7658b0",
     "#7a9e1f",
-    "#3aa6b9",
+    "#2f97aa",
     "#a0522d",
     "#cd5400",
     "#5c6b2f",
-    "#1f2a44",
-    "#c9a227",
+    "#5c6b94",
+    "#a98600",
 ]
 MUTED = "_muted"  # how a column ends that says which cells have no tint
-
-alt.data_transformers.disable_max_rows()
 
 
 def theme(dark: bool = False, font: float | None = None) -> dict[str, Any]:
@@ -84,6 +83,7 @@ def theme(dark: bool = False, font: float | None = None) -> dict[str, Any]:
         },
         "legend": {"labelColor": ink, "titleColor": ink, "titleFontWeight": 400, **labels},
         "header": {"labelColor": ink, "titleColor": ink, "titleFontWeight": 400, **labels},
+        "text": {"color": ink},
         "boxplot": {"median": {"color": ink}, "rule": {"color": faint}},
     }
 
@@ -521,6 +521,7 @@ def chart_spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
     Line and paragraph separators (U+2028, U+2029) become spaces: Vega-Lite puts the values of a
     sort order into expressions, and a string there cannot contain them.
     """
+    alt.data_transformers.disable_max_rows()
     return dict(_one_line(chart.to_dict()))
 
 
@@ -628,7 +629,6 @@ def _renumbered(svg: str) -> str:
 
 def _drawn(content: dict[str, Any], suffix: str) -> bytes:
     """A chart in a format; pictures without checking the whole of it again."""
-    import vl_convert
 
     version = "_".join(alt.SCHEMA_VERSION.split(".")[:2])
     if suffix == ".svg":
@@ -637,6 +637,7 @@ def _drawn(content: dict[str, Any], suffix: str) -> bytes:
         return bytes(vl_convert.vegalite_to_pdf(content, vl_version=version))
     if suffix == ".png":
         return bytes(vl_convert.vegalite_to_png(content, vl_version=version, scale=1.5, ppi=72))
+    alt.data_transformers.disable_max_rows()
     text, whole = io.StringIO(), alt.Chart.from_dict(content)
     kind: Literal["html", "json"] = "html" if suffix == ".html" else "json"
     whole.save(text, kind, json_kwds={"cls": _InScript}, inline=kind == "html")

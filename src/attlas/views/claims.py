@@ -96,24 +96,24 @@ class Claim:
         rival: Mapping[Any, Any],
         control_name: str,
         columns: tuple[str, str, str],
+        paired: tuple[float, float] | None = None,
         **more: Any,
     ) -> Claim:
-        """A claim about two rows whose difference has no interval of its own.
+        """A claim about two rows; `columns` are the value and the ends of its interval.
 
-        `columns` are the value and the ends of its interval. The interval of the difference is made
-        from those of the two (Newcombe 1998), as if they were independent: on the same texts it is
-        too wide rather than too narrow.
+        `paired` is the interval of their difference on the same texts. Tables of earlier versions
+        have none: then it is made from the intervals of the two (Newcombe 1998), as if they were
+        independent, which is too wide rather than too narrow.
         """
         value, low, high = (float(row[name]) for name in columns)
         other, other_low, other_high = (float(rival[name]) for name in columns)
-        gap = value - other
-        ends = (
-            math.hypot(value - low, other_high - other),
-            math.hypot(high - value, other - other_low),
-        )
-        return cls(
-            words, value, low, high, other, control_name, gap - ends[0], gap + ends[1], **more
-        )
+        if paired is None:
+            gap = value - other
+            paired = (
+                gap - math.hypot(value - low, other_high - other),
+                gap + math.hypot(high - value, other - other_low),
+            )
+        return cls(words, value, low, high, other, control_name, *paired, **more)
 
     @property
     def comparison(self) -> Comparison:
@@ -156,6 +156,21 @@ def head_claims(
         about = f"{head_name(row)} {words}"
         out.append(Claim(about, value, *ends[0], control, control_name, *ends[1], texts, **options))
     return out
+
+
+def paired_ends(frame: pd.DataFrame | None, **row: str) -> tuple[float, float] | None:
+    """The paired interval of a difference from the row of a table with these values, if any.
+
+    >>> frame = pd.DataFrame({"who": ["head"], "difference_low": [0.1], "difference_high": [0.3]})
+    >>> paired_ends(frame, who="head"), paired_ends(frame, who="rules"), paired_ends(None)
+    ((0.1, 0.3), None, None)
+    """
+    if frame is None:
+        return None
+    rows = frame[np.all([frame[name] == value for name, value in row.items()], axis=0)]
+    if not len(rows):
+        return None
+    return float(rows["difference_low"].iloc[0]), float(rows["difference_high"].iloc[0])
 
 
 def whole(count: float | None) -> int:

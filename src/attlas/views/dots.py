@@ -10,9 +10,9 @@ from markupsafe import Markup
 from attlas.views.claims import Finding
 from attlas.views.numbers import number
 
-WIDTH, HEIGHT, EDGE = 230, 42, 8
-MIDDLE = 16  # the height of the axis
-ENDS = 8  # the baseline of the numbers at its ends
+WIDTH, HEIGHT, EDGE = 272, 40, 6
+LAST = 222  # where the scale ends
+MIDDLE = 13  # the height of the axis
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,18 @@ class _Scale:
         return min(1.0, max(0.0, (value - self.first) / size))
 
     def x(self, value: float) -> str:
-        return f"{EDGE + self.share(value) * (WIDTH - 2 * EDGE):.1f}"
+        return f"{EDGE + self.share(value) * (LAST - EDGE):.1f}"
 
 
 def dot_svg(finding: Finding) -> Markup:
-    """The value of a finding on the scale of its possible values; its control is named below."""
+    """The value of a finding on the scale of its possible values; its control is named below.
+
+    The title has the ends of the scale.
+    """
     claim, (low, high), scale = finding.claim, finding.ends, _Scale.of(finding)
     control, first, last = (scale.x(one) for one in (claim.control, scale.first, scale.last))
     at = scale.share(claim.control)
-    anchor = "start" if at < 0.3 else "end" if at > 0.7 else "middle"
+    anchor = "start" if at < 0.25 else "end" if at > 0.75 else "middle"
     name = Markup("{} {}").format(claim.control_name, number(claim.control))
     parts = [
         f'<line class="axis" x1="{first}" x2="{last}" y1="{MIDDLE}" y2="{MIDDLE}"/>',
@@ -53,13 +56,18 @@ def dot_svg(finding: Finding) -> Markup:
         f'<line class="interval" x1="{scale.x(low)}" x2="{scale.x(high)}" '
         f'y1="{MIDDLE}" y2="{MIDDLE}"/>',
         f'<circle class="value" cx="{scale.x(claim.value)}" cy="{MIDDLE}" r="4.5"/>',
-        f'<text class="end" x="{first}" y="{ENDS}">{number(scale.first)}</text>',
-        f'<text class="end" x="{last}" y="{ENDS}" text-anchor="end">{number(scale.last)}</text>',
+        f'<line class="axis" x1="{first}" x2="{first}" y1="{MIDDLE - 5}" y2="{MIDDLE + 5}"/>',
+        f'<line class="axis" x1="{last}" x2="{last}" y1="{MIDDLE - 5}" y2="{MIDDLE + 5}"/>',
+        f'<text class="number" x="{WIDTH}" y="{MIDDLE + 5}" text-anchor="end">'
+        f"{number(claim.value)}</text>",
         Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(
-            control, HEIGHT - 5, anchor, name
+            control, HEIGHT - 4, anchor, name
         ),
     ]
-    label = Markup("{}, {}").format(number(claim.value), name)
+    ends = f"scale from {number(scale.first)} to {number(scale.last)}"
+    label = Markup("{} [{}, {}], {}; {}").format(
+        number(claim.value), number(low), number(high), name, ends
+    )
     return Markup(
         '<svg class="dots" role="img" viewBox="0 0 {} {}" width="{}" height="{}">'
         "<title>{}</title>{}</svg>"

@@ -7,9 +7,9 @@ comes from a head-level table and the columns that its section declares.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,11 @@ import pandas as pd
 from attlas.stats.verdicts import Verdict, student_quantile
 from attlas.support.json import to_json
 from attlas.views.claims import Finding, whole
+from attlas.views.numbers import head_of
 from attlas.views.tables import Column, Kind
+
+Head = tuple[int, int]  # layer and head
+LINED = ("tokens", "lines")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +30,7 @@ class HeadRow:
 
     `low` and `high` are its interval, corrected where there is a verdict. A number without a
     control is plain; one that no section claims has no verdict. `section` is the one with its
-    figures: the anchor of a report.
+    figures: the anchor of a report. `other` is the head that this one is compared with.
     """
 
     label: str
@@ -40,15 +44,28 @@ class HeadRow:
     verdict: Verdict | None = None
     n: int | None = None
     section: str = ""
+    other: str = ""
 
     def record(self) -> dict[str, Any]:
         """The row as JSON."""
         return asdict(self)
 
 
+class ExampleToken(NamedTuple):
+    """A token of a text, and whether it follows the one before it without a space."""
+
+    string: str
+    is_joined: bool
+    is_special: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class HeadExample:
-    """A text at a quantile of a score of a head, and what uniform attention would score."""
+    """A text at a quantile of a score of a head, and what uniform attention would score.
+
+    `lines` are the largest weights between its tokens: query, key and weight. Long texts have
+    neither.
+    """
 
     quantile: float
     text: str  # its id
@@ -58,6 +75,8 @@ class HeadExample:
     label: str  # of the score
     unit: str = ""
     section: str = ""
+    tokens: tuple[ExampleToken, ...] = ()
+    lines: tuple[tuple[int, int, float], ...] = ()
 
     @property
     def title(self) -> str:
@@ -65,8 +84,8 @@ class HeadExample:
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
     def record(self) -> dict[str, Any]:
-        """The example as JSON."""
-        return asdict(self)
+        """The example as JSON, without its lines."""
+        return {name: value for name, value in asdict(self).items() if name not in LINED}
 
 
 def finding_row(one: Finding) -> HeadRow:
@@ -87,48 +106,44 @@ def finding_row(one: Finding) -> HeadRow:
     )
 
 
-def row_of_head(frame: pd.DataFrame, layer: int, head: int) -> Mapping[Any, Any] | None:
-    """The row of a head in a table with one row per head; None if it has none."""
-    rows = frame[(frame["layer"] == layer) & (frame["head"] == head)]
-    return rows.iloc[0].to_dict() if len(rows) else None
-
-
 def column_rows(
     frame: pd.DataFrame,
     columns: Iterable[Column],
-    head: tuple[int, int],
     control_name: str = "",
     texts: int | None = None,
-) -> list[HeadRow]:
-    """The numbers of a head in a head-level table, those that are known.
+) -> dict[Head, list[HeadRow]]:
+    """The numbers of every head in a head-level table, those that are known.
 
     The control is the column that a `Column` declares, or else the median head. With a number of
     texts, a column `NAME_error` gives the interval of the value.
     """
-    row = row_of_head(frame, *head)
-    known = [] if row is None else [one for one in columns if is_known(row.get(one.name))]
-    out = []
-    for one in known:
-        assert row is not None
-        value = float(row[one.name])
-        control, name = row.get(one.control), control_name
-        if not one.control:
-            control, name = float(frame[one.name].median()), "median head"
-        low, high = _interval(value, row.get(f"{one.name}_error"), texts)
-        known_control = None if control is None or not is_known(control) else float(control)
-        out.append(
-            HeadRow(
+    known = [one for one in columns if one.name in frame]
+    medians = {one.name: float(frame[one.name].median()) for one in known if not one.control}
+    wide = None
+    if texts is not None and texts > 1:
+        wide = float(student_quantile(0.975, np.array([texts]))[0])
+    out: dict[Head, list[HeadRow]] = {}
+    for row in frame.to_dict("records"):
+        for one in known:
+            if not is_known(row[one.name]):
+                continue
+            value, control = float(row[one.name]), row.get(one.control)
+            control = control if one.control else medians[one.name]
+            has_control = is_known(control)
+            name = control_name if one.control else "median head"
+            low, high = _interval(value, row.get(f"{one.name}_error"), wide)
+            found = HeadRow(
                 label=one.label,
                 value=value,
                 unit=one.unit,
                 low=low,
                 high=high,
-                control=known_control,
-                control_name="" if known_control is None else name,
-                kind="plain" if known_control is None else one.kind,
+                control=float(control) if has_control else None,
+                control_name=name if has_control else "",
+                kind=one.kind if has_control else "plain",
                 n=texts,
             )
-        )
+            out.setdefault(head_of(row), []).append(found)
     return out
 
 
@@ -141,9 +156,8 @@ def is_known(value: Any) -> bool:
     return value is not None and math.isfinite(value)
 
 
-def _interval(value: float, error: Any, texts: int | None) -> tuple[float | None, float | None]:
+def _interval(value: float, error: Any, wide: float | None) -> tuple[float | None, float | None]:
     """The 95% interval of a mean over texts; none without its standard error."""
-    if not is_known(error) or texts is None or texts < 2:
+    if not is_known(error) or wide is None:
         return None, None
-    half = float(error) * float(student_quantile(0.975, np.array([texts]))[0])
-    return value - half, value + half
+    return value - float(error) * wide, value + float(error) * wide

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attlas.views.overlay import pack
+from attlas.views.packing import STEPS, packed
 from attlas.views.picture import FOR, INK, shortened, xml_text
 
 STEP, MIDDLE, CHARACTER = 20, 200, 7.6  # pixels: a word's height, the way of the lines, a letter
@@ -32,12 +32,13 @@ class Lines:
     @property
     def data(self) -> dict[str, Any]:
         """What lines.js draws."""
-        values, scales = pack(self.weights)
+        scale = float(self.weights.max(initial=0.0)) or 1.0
         return {
             "title": self.title,
+            "about": self.about or self.title,
             "words": list(self.words),
-            "values": values,
-            "scales": scales,
+            "scale": scale,
+            "codes": packed(np.rint(self.weights / scale * STEPS), "u2"),
             "gold": [list(pair) for pair in self.gold],
         }
 

@@ -1,7 +1,6 @@
 """A text with its words shaded: the whole text as it was written, each word by its number.
 
-Words are joined from their pieces. The numbers of all layers and heads go along packed, a letter
-each, so that 4,096 tokens in 72 heads take some 250 kB; overlay.js reads them.
+Numbers of tokens go along, packed; text.js joins them to words and draws the text.
 """
 
 from __future__ import annotations
@@ -17,29 +16,29 @@ import pandas as pd
 
 from attlas.core.alignment import align, word_sums
 from attlas.language.words import word_spans
+from attlas.views.packing import packed, roots
 from attlas.views.shades import excess
 
 LEVELS = 10
 FAINTEST = 2.0**-60  # of a ratio, so that it has a logarithm
-CUT = 1_000  # characters shown of what was not read
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 Floats = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
 class Overlay:
-    """One shaded text: `html` is its words, `data` what overlay.js needs to tint them otherwise.
+    """One shaded text: `data` is what text.js draws; `words` and `tints` make a picture."""
 
-    `words` and `tints` make a picture.
-    """
-
-    html: str
     data: dict[str, Any]
     words: tuple[tuple[int, int], ...]  # characters from, to; -1 for a special token
-    tints: npt.NDArray[np.int64]  # word, as `html` has them; below 0 is against
+    tints: npt.NDArray[np.int64]  # word; below 0 is against
     content: str
     signed: bool = False  # for and against, in two colours
     darkest: float = 0.0  # how many times its uniform attention the darkest word receives
+
+    @property
+    def html(self) -> str:
+        """The text itself, until a script draws it."""
+        return escape(self.content)
 
 
 def levels(values: Floats, special: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
@@ -88,65 +87,48 @@ def _scaled(values: Floats, top: Floats) -> npt.NDArray[np.int64]:
     return np.clip(np.floor(shares * (LEVELS - 1) + 0.5), 0, LEVELS - 1).astype(np.int64)
 
 
-def pack(values: Floats) -> tuple[str, list[float]]:
-    """Numbers of 0 and more, [row, column], as a letter each, and the largest of each row.
-
-    A letter is the root of the share, in 63 steps.
-
-    >>> pack(np.array([[0.0, 0.5, 2.0]]))
-    ('Ag_', [2.0])
-    """
-    top = values.max(axis=1, initial=0.0)
-    share = values / np.where(top > 0, top, 1)[:, None]
-    codes = np.rint(np.sqrt(np.clip(share, 0, 1)) * 63).astype(np.int64)
-    letters = np.frombuffer(LETTERS.encode(), dtype=np.uint8)
-    return letters[codes].tobytes().decode(), [float(f"{value:.4g}") for value in top]
-
-
 def overlay(
     content: str,
     tokens: pd.DataFrame,
     values: Floats,
     uniform: Floats,
     importance: Floats | None = None,
-    tops: tuple[npt.NDArray[np.int64], Floats] | None = None,
     of: npt.NDArray[np.int64] | None = None,
 ) -> Overlay:
     """The text of tokens shaded by values [layer, head, token], with what uniform attention gives.
 
     `tokens` has `start stop string`; start is below 0 for a special one. `uniform` is
     [layer, token], or [token] for all layers. One head for each layer means that heads were
-    averaged. `importance` [layer, head] adds a view with heads weighted by it. `tops` are, for
-    attending and attended, the words [2, word, rank] and weights that go with each word, shown on
-    a click. `of` is the word of each token, if known.
+    averaged. `importance` [layer, head] adds a view with heads weighted by it. `of` is the word of
+    each token, if known.
     """
     words = _Words.of_tokens(content, tokens, of)
-    count, marks = words.count, words.special
-    by_word = words.summed(values)  # layer head word
-    even = words.summed(np.atleast_2d(uniform))
-    received = by_word.mean((0, 1))[None]
-    tints = levels_above_uniform(received, even.mean(0)[None], marks)[0]
-    darkest = 2.0 ** float(_darkest(_doublings(received, even.mean(0)[None]), marks)[0, 0])
-    packed, scales = pack(by_word.reshape(values.shape[0] * values.shape[1], count))
-    packed_even, even_scales = pack(even)
+    layers, heads = values.shape[:2]
+    even = np.broadcast_to(np.atleast_2d(uniform), (layers, values.shape[2]))
+    own = words.summed(even.mean(0))[None]
+    received = words.summed(values.mean((0, 1)))[None]
+    sizes = _doublings(received, own)
     data: dict[str, Any] = {
-        "shape": [*values.shape[:2], count],
-        "values": packed,
-        "scales": scales,
-        "uniform": packed_even,
-        "uniform_scales": even_scales,
-        "special": np.nonzero(marks)[0].tolist(),
-        "averaged": values.shape[1] == 1,
+        **_text_data(content, tokens, words),
+        "shape": [layers, heads],
+        "averaged": heads == 1 and layers > 1,
+        "received": roots(values.reshape(layers * heads, -1)),
+        **_uniform_data(even),
     }
     if importance is not None and np.nansum(importance) > 0:
         weights = np.nan_to_num(importance)
         data["importance"] = [
             round(float(value), 4) for value in (weights / weights.sum()).reshape(-1)
         ]
-    if tops is not None:
-        data["tops"] = _packed_tops(*tops)
-    html = _words_html(content, words, _classes(tints, "t", "t"))
-    return Overlay(html, data, words.spans, tints, content, darkest=darkest)
+    tints = levels_above_uniform(received, own, words.special)[0]
+    darkest = 2.0 ** float(_darkest(sizes, words.special)[0, 0])
+    return Overlay(data, words.spans, tints, content, darkest=darkest)
+
+
+def _uniform_data(even: Floats) -> dict[str, Any]:
+    """Uniform attention [layer, token]: the rows that differ, and which is that of each layer."""
+    rows, of = np.unique(even, axis=0, return_inverse=True)
+    return {"uniform": roots(rows), "uniform_of": of.reshape(-1).tolist()}
 
 
 def score_overlay(
@@ -162,27 +144,29 @@ def score_overlay(
     """
     words = _Words.of_tokens(content, tokens, of)
     names = list(scores)
-    by_word = words.summed(np.stack([scores[name] for name in names]))  # method word
-    tints = np.sign(by_word[0]).astype(np.int64) * levels(np.abs(by_word[:1]), words.special)[0]
-    packed, scales = pack(np.abs(by_word))
+    values = np.stack([scores[name] for name in names])  # method token
+    first = words.summed(values[:1])
+    tints = np.sign(first[0]).astype(np.int64) * levels(np.abs(first), words.special)[0]
     data: dict[str, Any] = {
+        **_text_data(content, tokens, words),
         "methods": names,
         "signed": [signed[name] for name in names],
-        "shape": list(by_word.shape),
-        "values": packed,
-        "scales": scales,
-        "against": ["".join("-" if value < 0 else "+" for value in row) for row in by_word],
-        "special": np.nonzero(words.special)[0].tolist(),
+        "scores": packed(values, "f4"),
     }
-    kinds = ("p", "n") if signed[names[0]] else ("t", "t")
-    return Overlay(
-        _words_html(content, words, _classes(tints, *kinds)),
-        data,
-        words.spans,
-        tints,
-        content,
-        signed[names[0]],
-    )
+    return Overlay(data, words.spans, tints, content, signed[names[0]])
+
+
+def _text_data(content: str, tokens: pd.DataFrame, words: _Words) -> dict[str, Any]:
+    """The text, its tokens and its words."""
+    spans = tokens[["start", "stop"]].to_numpy()
+    return {
+        "id": str(tokens["text"].iloc[0]) if "text" in tokens and len(tokens) else "",
+        "content": content,
+        "of": packed(words.of, "i4"),
+        "words": packed(np.array(words.spans).reshape(-1, 2), "i4"),
+        "tokens": packed(np.where(spans < 0, -1, spans), "i4"),
+        "special": {str(word): string for word, string in words.strings.items()},
+    }
 
 
 @dataclass(frozen=True)
@@ -226,11 +210,6 @@ class _Words:
         return np.moveaxis(word_sums(tokens, self.of, self.count), 0, -1)
 
 
-def _classes(tints: npt.NDArray[np.int64], above: str, below: str) -> list[str]:
-    """The class of each word: a letter for the colour, and how dark it is."""
-    return [f"{above if tint >= 0 else below}{abs(tint)}" for tint in tints.tolist()]
-
-
 def word_of(content: str, tokens: pd.DataFrame) -> npt.NDArray[np.int64]:
     """The word of each token, in reading order."""
     special = (tokens["start"] < 0).to_numpy()
@@ -239,40 +218,3 @@ def word_of(content: str, tokens: pd.DataFrame) -> npt.NDArray[np.int64]:
         for start, stop in zip(tokens["start"], tokens["stop"], strict=True)
     ]
     return align(content, word_spans(content), offsets, special.tolist(), list(tokens["string"])).of
-
-
-def _packed_tops(words: npt.NDArray[np.int64], weights: Floats) -> dict[str, Any]:
-    """Words and weights [2, word, rank] as three letters and two; a missing one has weight 0."""
-    scale = float(weights.max(initial=0.0)) or 1.0
-    codes, shares = (
-        words.reshape(-1),
-        np.rint(np.sqrt(weights.reshape(-1) / scale) * 4095).astype(np.int64),
-    )
-    digits = np.stack([codes >> 12 & 63, codes >> 6 & 63, codes & 63, shares >> 6, shares & 63], -1)
-    letters = np.frombuffer(LETTERS.encode(), dtype=np.uint8)
-    return {
-        "ranks": words.shape[-1],
-        "scale": float(f"{scale:.4g}"),
-        "cells": letters[digits].tobytes().decode(),
-    }
-
-
-def _words_html(content: str, words: _Words, classes: list[str]) -> str:
-    parts: list[str] = []
-    cursor = 0
-    for word, (start, stop) in enumerate(words.spans):
-        if word in words.strings:
-            parts.append(f'<w class="{classes[word]} mark">{escape(words.strings[word])}</w>')
-            continue
-        start = max(start, cursor)
-        parts.append(escape(content[cursor:start]))
-        parts.append(f"<w class={classes[word]}>{escape(content[start : max(start, stop)])}</w>")
-        cursor = max(cursor, stop)
-    rest = content[cursor:]
-    more = f" ... {len(rest) - CUT:,} more characters" if len(rest) > CUT else ""
-    parts.append(
-        f'<span class="cut" title="not read by the model">{escape(rest[:CUT])}</span>{more}'
-        if rest.strip()
-        else escape(rest)
-    )
-    return "".join(parts)

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import vl_convert
 
 from attlas.support.files import write_bytes
 from attlas.support.outputs import PICTURES
 from attlas.views.overlay import LEVELS, Overlay
+from attlas.views.vega import vl_convert
 
 INK, FOR, AGAINST = (43, 95, 168), (0, 133, 98), (205, 84, 0)
 # of a shaded text: letters a line, their width and height in pixels

@@ -22,6 +22,7 @@ def probe_section(
 
     return words.section(
         needs=needs,
+        evidence="Evidence from probes",
         texts_used=lambda study: _texts(about(study)),
         warnings=lambda study: _warnings(about(study)),
         notes=lambda study: [*_notes(about(study)), *notes(study)],

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
 
-import altair as alt
-import vl_convert
 from markupsafe import Markup
 
 from attlas.support.files import write_bytes, write_errors
@@ -18,6 +16,8 @@ from attlas.support.fingerprint import versions
 from attlas.support.options import checked
 from attlas.support.outputs import CHARTS, FORMAT, MARKDOWN, PICTURES, TABLES, check_output
 from attlas.views import charts
+from attlas.views.all_heads import Drawn, all_heads
+from attlas.views.card_parts import HeadCards
 from attlas.views.claims import Finding
 from attlas.views.dots import dot_svg
 from attlas.views.findings import (
@@ -33,87 +33,142 @@ from attlas.views.findings import (
     verdict_of,
     warnings,
 )
+from attlas.views.head_views import FINDER, HEADS, SCATTER
 from attlas.views.heads import drawable, grid_table
-from attlas.views.page import inline_json, templates
-from attlas.views.parts import Drawing
+from attlas.views.modules import page_scripts
+from attlas.views.numbers import number
+from attlas.views.packing import deflated
+from attlas.views.page import templates
+from attlas.views.parts import Part
 from attlas.views.picture import heading_svg, picture_bytes, stacked, svg_size
+from attlas.views.placed import PageData, compressed
 from attlas.views.section import Figure, Section, Tables, shown
+from attlas.views.tables import TextTable
+from attlas.views.vega import alt, vl_convert
 
 Content = str | Mapping[str, Any]  # SVG or another text, or the specification of a chart
+SCRIPTS = 5  # of a page: modules, data of views and of charts, the library of charts, one call
+FRAME = "attlas/report.js"
 ON_A_PAGE = r"(Hover|Click|Choose|Drag|Select)\b"  # how a sentence begins
-GRID = "heads"  # the name of a figure with a grid of all heads
 
 
 @cache
 def _bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script, without a network; its own tags harmless."""
+    """Vega, Vega-Lite and Vega-Embed in one script, compressed: a page needs no network."""
     version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
-    return str(bundle).replace("</script", "<\\/script")
+    return deflated(str(bundle).encode())
 
 
 def render(study: Tables, sections: Mapping[str, Section]) -> str:
     """The report as HTML."""
-    together = origins(study, sections)
-    specs: list[dict[str, Any]] = []
-    data: dict[Drawing, list[Any]] = {}
+    together, found = origins(study, sections), findings(study, sections)
+    page, able = PageData(), shown(study, sections)
+    drawn = [(name, section, section.figures(study)) for name, section in able]
+    heads, chosen = _heads(study, sections, drawn, opening(found), page)
     parts = [
         {
             **_section_words(study, name, section),
             "of": origin(source(study, section).manifest) if len(together) > 1 else "",
-            "figures": [_numbered(figure, specs, data) for figure in section.figures(study)],
+            "figures": [page.figure(figure) for figure in figures],
         }
-        for name, section in shown(study, sections)
+        for name, section, figures in drawn
     ]
-    drawings = [
-        {
-            "name": one.name,
-            "call": Markup(one.call),
-            "source": Markup(one.source),
-            "css": Markup(one.css),
-            "data": inline_json(data[one]),
-        }
-        for one in sorted(data, key=lambda drawing: drawing.name)
-    ]
-    page, found = templates().get_template("report.html"), findings(study, sections)
-    return page.render(
-        grid=opening_grid(opening(found), parts, specs),
-        title=report_title(together),
-        facts=facts(study, sections),
-        warnings=warnings(study, sections),
-        findings=opening(found),
-        dots=dot_svg,
-        several=len(together) > 1,
-        parts=parts,
-        specs=inline_json(specs),
-        drawings=drawings,
-        names_heads=any(section.names_heads for _, section in shown(study, sections)),
-        themes=inline_json([charts.theme(), charts.theme(dark=True)]),
-        bundle=Markup(_bundle()),
-        version=versions()["attlas"],
-        manifest=study.manifest,
+    themes = {"light": charts.theme(), "dark": charts.theme(dark=True)}
+    return (
+        templates()
+        .get_template("report.html")
+        .render(
+            title=report_title(together),
+            headline=headline(study.manifest),
+            facts=facts(study, sections),
+            warnings=warnings(study, sections),
+            findings=opening(found),
+            finding_table=Markup(finding_table(opening(found)).html()),
+            dots=dot_svg,
+            several=len(together) > 1,
+            heads=heads,
+            groups=_grouped(parts),
+            chart_data=compressed({"specs": page.specs, "themes": themes}),
+            **page_scripts(page.views, {"head": chosen}, [FRAME]),
+            names_heads=any(section.names_heads for _, section in able),
+            library=_bundle(),
+            version=versions()["attlas"],
+            manifest=study.manifest,
+        )
     )
 
 
-def opening_grid(
-    found: Sequence[Finding], parts: Sequence[dict[str, Any]], specs: list[dict[str, Any]]
-) -> dict[str, Any] | None:
-    """The grid of heads of the section with the strongest finding that has one, without its dots.
+def _heads(
+    study: Tables,
+    sections: Mapping[str, Section],
+    drawn: Sequence[Drawn],
+    found: Sequence[Finding],
+    page: PageData,
+) -> tuple[dict[str, Any] | None, str]:
+    """The pictures of all heads, which share the data of one grid, and the head chosen at first."""
+    every = all_heads(study, sections, drawn, found)
+    if every is None:
+        return None, ""
+    grid, card = every.grid, head_card_part(study, sections)
+    at = page.number(grid)
+    page.all_heads = at, grid
+    of = {"of": HEADS.module}
+    for view in (FINDER, SCATTER):
+        page.views.setdefault(view, [])
+    return {
+        "title": f"{grid.layers * grid.heads:,} heads",
+        "opening": Markup(HEADS.html(at, kind="compact")),
+        "grid": Markup(HEADS.html(at)),
+        "finder": Markup(FINDER.html(at, options=of)),
+        "scatter": Markup(SCATTER.html(at, options=of)),
+        "tiles": page.part(every.tiles) if every.tiles else "",
+        "card": page.part(card) if card else "",
+    }, every.head
 
-    Its chart is added to `specs`.
+
+def head_card_part(study: Tables, sections: Mapping[str, Section]) -> Part | None:
+    """The card of the chosen head, next to the grid; None if a page has none."""
+    return HeadCards.of(study, sections)
+
+
+def _grouped(parts: Iterable[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Sections by the heading that they are listed under, in the order of their first ones."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for part in parts:
+        groups.setdefault(part["group"], []).append(part)
+    return list(groups.items())
+
+
+def headline(manifest: Mapping[str, Any]) -> str:
+    """What was read, in one line.
+
+    >>> headline({"model": {"n_layers": 6, "n_heads": 12}, "counts": {
+    ...     "analysed": 1, "tokens": 9, "truncated": 0, "quarantined": 2}})
+    '6 layers × 12 heads, 1 text, 9 tokens; none truncated, 2 excluded'
     """
-    grids = {
-        part["name"]: (part, figure)
-        for part in parts
-        for figure in part["figures"]
-        if figure["name"] == GRID
-    }
-    first = next((grids[one.section] for one in found if one.section in grids), None)
-    if first is None:
-        return None
-    part, figure = first
-    specs.append(charts.grid_alone(specs[figure["chart"]]))
-    return {"title": part["title"], "section": part["name"], "chart": len(specs) - 1}
+    model, counts = manifest.get("model") or {}, manifest["counts"]
+    read = [f"{model['n_layers']} layers × {model['n_heads']} heads"] if model else []
+    if "analysed" in counts:
+        texts = counts["analysed"]
+        read += [f"{texts:,} {'text' if texts == 1 else 'texts'}"]
+    if counts.get("tokens"):
+        read += [f"{counts['tokens']:,} tokens"]
+    lost = {"truncated": counts.get("truncated"), "excluded": counts.get("quarantined")}
+    words = [f"{n:,} {what}" if n else f"none {what}" for what, n in lost.items() if n is not None]
+    return "; ".join(filter(None, (", ".join(read), ", ".join(words))))
+
+
+def finding_table(found: Iterable[Finding]) -> TextTable:
+    """The findings with their numbers."""
+    rows = []
+    for one in found:
+        low, high = one.ends
+        control = f"{one.claim.control_name} {number(one.claim.control)}"
+        ends = f"[{number(low)},\u00a0{number(high)}]"
+        rows.append((one.claim.words, number(one.claim.value), ends, control, one.verdict))
+    titles = ("finding", "value", "95% CI", "control", "verdict")
+    return TextTable(titles, tuple(rows), (True, False, False, True, True))
 
 
 def _section_words(study: Tables, name: str, section: Section) -> dict[str, Any]:
@@ -123,6 +178,7 @@ def _section_words(study: Tables, name: str, section: Section) -> dict[str, Any]
     nothing = verdict == "nothing beyond chance"
     return {
         "name": name,
+        "group": section.group,
         "title": section.title,
         "question": section.question,
         "about": section.about,
@@ -133,31 +189,6 @@ def _section_words(study: Tables, name: str, section: Section) -> dict[str, Any]
         "nothing": found[0] if nothing and found else None,
         "at_chance": nothing and not found,
         "notes": section.notes(study),
-    }
-
-
-def _numbered(
-    figure: Figure, specs: list[dict[str, Any]], data: dict[Drawing, list[Any]]
-) -> dict[str, Any]:
-    """A figure for the page; its chart and its parts are known by their numbers there."""
-    chart = None
-    if figure.chart is not None:
-        chart = len(specs)
-        specs.append(charts.chart_spec(figure.chart))
-    parts = []
-    for part in figure.parts:
-        known = data.setdefault(part.drawing, [])
-        parts.append(Markup(part.html(len(known))))
-        known.append(part.data)
-    html = Markup(figure.html)
-    table = Markup(figure.table.html()) if figure.table else ""
-    return {
-        "name": figure.name,
-        "caption": figure.caption,
-        "chart": chart,
-        "html": html,
-        "parts": parts,
-        "table": table,
     }
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from attlas.views.claims import Claim
-    from attlas.views.head_rows import HeadExample, HeadRow
+    from attlas.views.head_profiles import HeadProfile
+    from attlas.views.head_rows import Head, HeadExample, HeadRow
     from attlas.views.parts import Part
     from attlas.views.tables import Column, TextTable
 
@@ -62,7 +63,8 @@ class Tables(Protocol):
 class Figure:
     """A chart, a table, HTML or parts that a script draws, with what they show as a caption.
 
-    The table of a chart is folded under it. `name` is what its files are called.
+    The table of a chart is folded under it. `name` is what its files are called. On a page, `page`
+    is drawn in place of the chart.
     """
 
     caption: str
@@ -71,6 +73,7 @@ class Figure:
     parts: tuple[Part, ...] = ()
     table: TextTable | None = None
     name: str = ""
+    page: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -81,12 +84,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Prose:
-    """The words of a section: title, question, what it is about, and captions by figure."""
+    """The words of a section: title, question, what it is about, and captions by figure.
+
+    `group` is the heading under which a report lists it.
+    """
 
     title: str
     question: str
     about: str
     captions: Mapping[str, str]
+    group: str = ""
 
     def figure(
         self,
@@ -108,15 +115,16 @@ class Prose:
 
     def section(self, **options: Any) -> Section:
         """The section of these words."""
-        return Section(title=self.title, question=self.question, about=self.about, **options)
+        words = {"title": self.title, "question": self.question, "about": self.about}
+        return Section(**{**words, "group": self.group, **options})
 
 
 def _nothing(study: Tables) -> list[Any]:
     return []
 
 
-def _nothing_of_a_head(study: Tables, layer: int, head: int) -> list[Any]:
-    return []
+def _nothing_of_heads(study: Tables) -> dict[Any, list[Any]]:
+    return {}
 
 
 def _as_usual(study: Tables, usual: list[Fact]) -> list[Fact]:
@@ -130,8 +138,10 @@ class Section:
     `needs` are the tables without which it is not shown. `claims` are all comparisons that it
     makes, which are judged together; differences below `smallest_effect` are of no interest.
     `warnings` say why results cannot be trusted, `notes` what else a reader should know.
-    The card of a head has the claims about it, and what `head` adds for a layer and a head: rows
-    without a claim, which have no verdict; `examples` are texts that show what the head does.
+    The card of a head has the claims about it, and what `head_rows` adds by layer and head: rows
+    without a claim, which have no verdict; those with a label of `key_numbers` open it, all others
+    stand under the heading `evidence`. `profiles` are small pictures of every head, `examples`
+    texts that show what a head does.
     `texts_used` is how many texts there were for each purpose, "score on" for instance: too few are
     a warning. `at_chance` says whether all that it shows without claims is at its control, which is
     one too. `facts` may change what the report says of the run itself. `columns` declares the
@@ -145,8 +155,11 @@ class Section:
     figures: Callable[[Tables], list[Figure]]
     claims: Callable[[Tables], list[Claim]] = _nothing
     smallest_effect: float = 0.0
-    head: Callable[[Tables, int, int], list[HeadRow]] = _nothing_of_a_head
-    examples: Callable[[Tables, int, int], list[HeadExample]] = _nothing_of_a_head
+    head_rows: Callable[[Tables], Mapping[Head, Sequence[HeadRow]]] = _nothing_of_heads
+    key_numbers: tuple[str, ...] = ()
+    evidence: str = "Comparisons with controls"
+    profiles: Callable[[Tables], list[HeadProfile]] = _nothing
+    examples: Callable[[Tables], Mapping[Head, Sequence[HeadExample]]] = _nothing_of_heads
     warnings: Callable[[Tables], list[str]] = _nothing
     texts_used: Callable[[Tables], Mapping[str, float]] = lambda study: {}
     notes: Callable[[Tables], list[str]] = _nothing
@@ -156,6 +169,7 @@ class Section:
     columns: Mapping[str, Sequence[Column]] = field(default_factory=dict)
     order: int = 0  # on the page; equal ones as in the catalogue
     names_heads: bool = True  # such as L2H7, which the page explains
+    group: str = ""  # the heading under which a report lists it
 
 
 def shown(study: Tables, sections: Mapping[str, Section]) -> list[tuple[str, Section]]:
@@ -165,13 +179,18 @@ def shown(study: Tables, sections: Mapping[str, Section]) -> list[tuple[str, Sec
 
 
 def head_figure(
-    words: Prose, frame: pd.DataFrame, columns: Sequence[Column] = (), first: str | None = None
+    words: Prose,
+    frame: pd.DataFrame,
+    columns: Sequence[Column] = (),
+    first: str | None = None,
+    table: str = "",
 ) -> list[Figure]:
     """A grid of heads, or nothing if no column of the table has a number.
 
-    Columns with a sign have a grid of their own, with zero in the middle of its colours.
+    Columns with a sign have a grid of their own, with zero in the middle of its colours. With the
+    name of the table, the grid shows the column that is chosen elsewhere on a page.
     """
-    from attlas.views.charts import choices, head_grid
+    from attlas.views.charts import choices
     from attlas.views.tables import declared
 
     shown = [] if frame.empty else declared(columns, choices(frame))
@@ -180,8 +199,25 @@ def head_figure(
         "signed-heads": [one for one in shown if one.kind == "signed"],
     }
     return [
-        words.figure(name, head_grid(frame, some, first)) for name, some in groups.items() if some
+        with_head_grid(words.figure(name), frame, some, first, table)
+        for name, some in groups.items()
+        if some
     ]
+
+
+def with_head_grid(
+    figure: Figure,
+    frame: pd.DataFrame,
+    columns: Sequence[Column],
+    first: str | None = None,
+    table: str = "",
+) -> Figure:
+    """A figure with a grid of heads: on a page it answers, in a file it is a chart."""
+    from attlas.views.charts import head_grid
+    from attlas.views.head_views import head_grid_part
+
+    page = (head_grid_part(frame, columns, first, table),)
+    return replace(figure, chart=head_grid(frame, columns, first), page=page)
 
 
 def largest(frame: pd.DataFrame, column: str) -> pd.Series[Any] | None:
@@ -200,19 +236,23 @@ def prose(file: str) -> dict[str, Prose]:
     """The words in the `section.md` next to a module, by section.
 
     Under `## name` follow the line `title: question`, paragraphs about the section, and captions,
-    each under `### figure`.
+    each under `### figure`. A first line `# Group` is the heading under which a report lists them.
     """
     text = (Path(file).parent / "section.md").read_text(encoding="utf-8")
-    return {name: _prose(body) for name, body in _parts(text, "## ").items()}
+    first = text.partition("\n")[0]
+    group = first.removeprefix("# ") if first.startswith("# ") else ""
+    return {name: _prose(body, group) for name, body in _parts(text, "## ").items()}
 
 
-def _prose(body: str) -> Prose:
+def _prose(body: str, group: str) -> Prose:
     head, *captions = re.split(r"^### ", body, flags=re.MULTILINE)
     first, _, about = head.strip().partition("\n")
     title, _, question = first.partition(": ")
     named = _parts("".join(f"### {one}" for one in captions), "### ")
     captioned = {name: " ".join(text.split()) for name, text in named.items()}
-    return Prose(title, question[:1].upper() + question[1:], " ".join(about.split()), captioned)
+    return Prose(
+        title, question[:1].upper() + question[1:], " ".join(about.split()), captioned, group
+    )
 
 
 def _parts(text: str, mark: str) -> dict[str, str]:

@@ -112,8 +112,10 @@ class TextTable:
 
     def _row(self, cells: Sequence[str], tag: str) -> str:
         kinds = (" class=words" if self.is_words(at) else "" for at in range(len(cells)))
+        scope = " scope=col" if tag == "th" else ""
         parts = (
-            f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True)
+            f"<{tag}{scope}{kind}>{escape(cell)}</{tag}>"
+            for kind, cell in zip(kinds, cells, strict=True)
         )
         return f"<tr>{''.join(parts)}</tr>"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,17 +10,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from attlas.core.importance import received_by
 from attlas.support.errors import AttlasError
 from attlas.support.files import write_bytes
 from attlas.support.outputs import PAGE, PICTURES, check_output
+from attlas.views.head_views import HEADS, head_grid_part
+from attlas.views.matrices import HeadCodes, HeadMatrices
+from attlas.views.modules import page_scripts
+from attlas.views.numbers import head_name
 from attlas.views.overlay import Overlay, overlay
-from attlas.views.page import framed, inline_json, templates
+from attlas.views.page import framed, templates
+from attlas.views.parts import TEXT
 from attlas.views.picture import tinted_svg, write_picture
+from attlas.views.placed import PageData
+from attlas.views.tables import Column
+from attlas.views.text_rows import Tops, Visible, weights_data
 
-PAGE_BYTES = 8 * 2**20
+PAGE_BYTES = 8 * 2**20  # of all weights of a text; of a longer one, the largest of each word
+LINED = 4  # heads with lines
+FRAMED = 1_200  # characters for which a frame in a notebook has room, at least
+COLUMNS = (
+    Column("entropy", "entropy", "nats", kind="below", control="entropy_uniform"),
+    Column("first", "share on the first token", kind="above", control="first_uniform"),
+    Column("distance", "attention distance", "tokens", kind="below", control="distance_uniform"),
+)
 Floats = npt.NDArray[np.floating[Any]]
 
 
@@ -29,6 +44,7 @@ class TextNumbers:
     """One text, its tokens and words, and the attention that they give and receive."""
 
     model: str
+    id: str
     text: str
     tokens: tuple[str, ...]  # what a reader sees of each
     words: tuple[str, ...]
@@ -38,9 +54,22 @@ class TextNumbers:
     cut: int  # tokens that the model does not read
     by_head: Floats  # layer head token: attention received
     uniform: Floats  # layer token: what uniform attention gives
-    tops: tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]  # see `overlay`
+    tops: tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]  # side word rank: mean of heads
+    visible: Visible
+    heads: pd.DataFrame  # layer head: numbers of this text
     importance: Floats | None = field(default=None, repr=False)  # layer head
     weights: Floats | None = field(default=None, repr=False)  # layer head query key
+    head_tops: Callable[[], Tops] | None = None  # of every head
+    matrices: tuple[HeadCodes, ...] = ()
+
+    @property
+    def matrix_parts(self) -> list[HeadMatrices]:
+        """The matrices of the heads that were asked for, if any."""
+        if not self.matrices:
+            return []
+        tokens = self.tokens[: len(self.matrices[0].codes)]
+        parts = (self.id, tokens, self.word_of, len(self.tokens), self.matrices)
+        return [HeadMatrices(*parts)]
 
     def check(self, layer: int | None, head: int | None) -> None:
         """Refuse a layer or a head that the model does not have."""
@@ -56,6 +85,7 @@ def text_overlay(one: TextNumbers, layer: int | None = None, head: int | None = 
     """The text shaded by what its words receive, for every layer and head; or for one alone."""
     tokens = pd.DataFrame(
         {
+            "text": one.id,
             "start": np.where(one.special, -1, one.spans[:, 0]),
             "stop": np.where(one.special, -1, one.spans[:, 1]),
             "string": list(one.tokens),
@@ -65,48 +95,59 @@ def text_overlay(one: TextNumbers, layer: int | None = None, head: int | None = 
     if layer is not None or head is not None:
         chosen = received_by(one.by_head, layer, head, one.importance)[None, None]
         uniform = even if layer is None else even[layer : layer + 1]
-        return overlay(one.text, tokens, chosen, uniform, of=one.word_of)
-    return overlay(one.text, tokens, one.by_head, even, one.importance, one.tops, one.word_of)
+        return overlay(one.text, tokens, chosen, uniform.mean(0), of=one.word_of)
+    return overlay(one.text, tokens, one.by_head, even, one.importance, one.word_of)
 
 
-def text_page(one: TextNumbers) -> str:
-    """A page that needs nothing else: choose layer and head, click tokens, or words."""
-    layers, heads = one.by_head.shape[:2]
-    common = {"model": one.model, "n_layers": layers, "n_heads": heads, "cut": one.cut}
-    if one.weights is None or one.importance is not None or 2 * one.weights.size > PAGE_BYTES:
-        drawn = text_overlay(one)
-        page = templates().get_template("long.html")
-        return page.render(words=Markup(drawn.html), data=inline_json(drawn.data), **common)
-    scale = float(one.weights.max()) or 1.0
-    packed = np.round(one.weights / scale * 65535).astype("<u2").tobytes()
-    data = {
-        "tokens": list(one.tokens),
-        "special": one.special.tolist(),
-        "spans": one.spans.tolist(),
-        "text": one.text,
-        "shape": list(one.weights.shape),
-        "scale": scale,
-        "weights": base64.b64encode(packed).decode(),
-        "uniform": rounded(one.uniform.mean(0)),
-        "visible": visible_keys(one.weights),
-    }
-    return templates().get_template("look.html").render(data=inline_json(data), **common)
+def text_data(one: TextNumbers) -> dict[str, Any]:
+    """What text.js draws: the text with its rows, and lines of a few heads."""
+    rows: dict[str, Any] = {}
+    if one.weights is not None and 2 * one.weights.size <= PAGE_BYTES:
+        rows["weights"] = weights_data(one.weights)
+    elif one.head_tops is not None:
+        rows["tops"] = one.head_tops().data
+    shown = text_overlay(one).data
+    return {**shown, **rows, "visible": one.visible.data, "lines": focused_heads(one.heads)}
 
 
-def visible_keys(weights: Floats) -> list[list[int]]:
-    """The first and the last key that each query of [layer, head, query, key] sees anywhere.
+def focused_heads(heads: pd.DataFrame, count: int = LINED) -> list[str]:
+    """The heads whose entropy is furthest below that of uniform attention.
 
-    >>> visible_keys(np.tril(np.ones((1, 1, 2, 2))))
-    [[0, 0], [0, 1]]
+    >>> numbers = {"layer": 0, "head": [0, 1], "entropy": [2.0, 1.0], "entropy_uniform": 3.0}
+    >>> focused_heads(pd.DataFrame(numbers), 1)
+    ['L0H1']
     """
-    seen = np.asarray((weights > 0).any(axis=(0, 1)))
-    last = seen.shape[1] - 1 - seen[:, ::-1].argmax(1)
-    return np.stack([seen.argmax(1), last], 1).tolist()
+    below = heads["entropy_uniform"] - heads["entropy"]
+    chosen = heads.loc[below.sort_values(ascending=False, kind="stable").index[:count]]
+    return [head_name(row) for row in chosen.to_dict("records")]
+
+
+def text_page(one: TextNumbers, small: bool = False) -> str:
+    """A page that needs nothing else: the text, its heads, what words attend to, lines, matrices.
+
+    A `small` page is that of a notebook.
+    """
+    page = PageData(views={TEXT: [text_data(one)]})
+    grid = head_grid_part(one.heads, COLUMNS, table="text")
+    layers, heads = one.by_head.shape[:2]
+    words = {
+        "model": one.model,
+        "n_layers": layers,
+        "n_heads": heads,
+        "n_tokens": len(one.tokens),
+        "n_words": len(one.words),
+        "cut": one.cut,
+        "small": small,
+        "text": Markup(TEXT.html(0, escape(one.text))),
+        "heads": Markup(HEADS.html(page.number(grid), kind="compact")),
+        "more": Markup("").join(page.part(one) for one in one.matrix_parts),
+    }
+    return templates().get_template("look.html").render(**words, **page_scripts(page.views))
 
 
 def text_frame(one: TextNumbers) -> str:
     """The page in an isolated frame, so that nothing leaks into a notebook."""
-    return framed(text_page(one), len(one.text))
+    return framed(text_page(one, small=True), max(len(one.text), FRAMED))
 
 
 def write_text(

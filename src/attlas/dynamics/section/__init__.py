@@ -15,6 +15,7 @@ from attlas.dynamics.section.findings import (
     trained,
     where_it_breaks,
 )
+from attlas.dynamics.section.path import training_paths
 from attlas.views.section import Figure, Section, Tables, prose
 from attlas.views.tables import TextTable
 
@@ -106,6 +107,8 @@ def _path(study: Tables) -> list[Figure]:
         out.append(words.figure("training-by-scale", training.path(table)))
     if study.has("dynamics_kinds") and len(kinds := trained(study, "dynamics_kinds")):
         out.append(words.figure("scores-along-training", training.kinds(kinds)))
+        if paths := training_paths(kinds):
+            out.append(words.figure("training-path", parts=(paths,)))
     return out
 
 

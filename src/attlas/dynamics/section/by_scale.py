@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import altair as alt
 import numpy as np
 import pandas as pd
 
@@ -13,6 +12,7 @@ from attlas.dynamics.summary import with_intervals
 from attlas.views import charts
 from attlas.views.numbers import number
 from attlas.views.tables import Column, TextTable, text_table
+from attlas.views.vega import alt
 
 SCALE = Column("scale_name", "scale")
 SEEDS = Column("seeds", "seeds", format="count")
@@ -134,7 +134,6 @@ def _rule(at: float, label: str, width: int) -> list[alt.Chart]:
         baseline="middle",
         lineBreak="/",
         dy=-6 * label.count("/"),
-        color=charts.GREY,
         fontSize=10,
     )
     return [

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 
 from attlas.dynamics.summary import CELL, nearest_scale
 from attlas.views import charts
+from attlas.views.vega import alt
 
 POSITIVE, NEGATIVE, NEUTRAL = "positive", "negative", "neutral"
 ENCODERS = {"affine": "affine", "lstm": "LSTM", "vectors": "given vectors", "model": "frozen model"}

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 
@@ -24,6 +23,7 @@ from attlas.dynamics.summary import CELL
 from attlas.views import charts
 from attlas.views.numbers import number
 from attlas.views.tables import TextTable
+from attlas.views.vega import alt
 
 SIDES = {"polarity": "polarity score", "attention": "attention score"}
 MOST_TOKENS = 3_000  # that are drawn of each

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 
@@ -20,6 +19,7 @@ from attlas.dynamics.section.cells import (
 from attlas.dynamics.section.tokens import SIDES
 from attlas.dynamics.summary import CELL
 from attlas.views import charts
+from attlas.views.vega import alt
 
 SHADES = [
     "#2f6fd0",

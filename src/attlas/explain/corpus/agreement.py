@@ -17,8 +17,9 @@ from attlas.explain.agreement import CONVENTIONS, METRICS, compare
 from attlas.explain.corpus import ExplanationsState
 from attlas.explain.estimate import estimate_at, number_columns, with_difference
 from attlas.explain.methods import Explained
+from attlas.explain.shifts import Band, tau_band
 from attlas.models import Model
-from attlas.support.arrays import Bools, Floats
+from attlas.support.arrays import Array, Bools, Floats
 
 PAIR = ("left", "right", "keep", "convention")
 Masks = dict[str, Bools]  # keep: [text, token]
@@ -67,7 +68,11 @@ class AgreementOverTexts:
             values = self._compare(sizes, masks, batch, text)
             for pair, (value, chance) in enumerate(values):
                 state.agreement.add(pair, with_difference(value, chance)[None])
-            self._add_rows(state, masks, batch, text, values)
+            bands = [
+                tau_band(sizes[left][text], sizes[right][text], masks[keep][text], convention)
+                for left, right, keep, convention in self.pairs
+            ]
+            self._add_rows(state, masks, batch, text, values, bands)
         too_short = np.any([mask.sum(1) < 2 for mask in masks.values()], axis=0)
         return Counter(not_compared=int(too_short.sum()))
 
@@ -89,7 +94,13 @@ class AgreementOverTexts:
         )
 
     def _add_rows(
-        self, state: ExplanationsState, masks: Masks, batch: Batch, text: int, values: Floats
+        self,
+        state: ExplanationsState,
+        masks: Masks,
+        batch: Batch,
+        text: int,
+        values: Floats,
+        bands: list[Band],
     ) -> None:
         count = len(self.pairs)
         kept = [masks[keep][text].sum() for _, _, keep, _ in self.pairs]
@@ -98,6 +109,7 @@ class AgreementOverTexts:
             **dict(zip(PAIR, np.array(self.pairs, dtype=object).T, strict=True)),
             "kept": np.array(kept, dtype=np.int64),
             **number_columns(METRICS, values, "chance"),
+            **band_columns(bands),
         }
         state.agreement_texts.add(np.full(count, batch.indices[text]), columns)
 
@@ -114,3 +126,14 @@ class AgreementOverTexts:
             for column, metric in enumerate(METRICS)
         ]
         return {"agreement": pd.DataFrame(rows)} if rows else {}
+
+
+def band_columns(bands: list[Band]) -> dict[str, Array]:
+    """The bands of tau under circular shifts: `tau_low`, `tau_high`, `tau_level`, `shifts`."""
+    low, high, level, shifts = zip(*bands, strict=True)
+    return {
+        "tau_low": np.array(low),
+        "tau_high": np.array(high),
+        "tau_level": np.array(level),
+        "shifts": np.array(shifts, dtype=np.int64),
+    }

@@ -13,7 +13,7 @@ import pandas as pd
 from attlas.core.alignment import word_sums
 from attlas.core.states import Accumulator, Rows, Tally
 from attlas.explain.corpus import ExplanationsState
-from attlas.explain.kinds import ANY
+from attlas.explain.kinds import ANY, UNIFORM
 from attlas.explain.methods import Explained
 from attlas.models import Model
 from attlas.support.arrays import Array, Floats
@@ -79,14 +79,21 @@ class Attributions:
         state.explanations.add(np.repeat(np.array(batch.indices), count), columns)
 
     def _add_tokens(self, state: ExplanationsState, explained: Explained) -> None:
-        """One row per token."""
+        """One row per token: its scores by each method, and by uniform attention if it has such."""
         batch = explained.batch
-        scores = {
-            method: explained.scores[method].scores.astype(np.float32).reshape(-1)
-            for method in self.methods
+        by_method = {method: explained.scores[method] for method in self.methods}
+        scores = {method: one.scores for method, one in by_method.items()}
+        uniform = {
+            f"{method}{UNIFORM}": one.uniform
+            for method, one in by_method.items()
+            if one.uniform is not None
+        }
+        columns = {
+            name: values.astype(np.float32).reshape(-1)
+            for name, values in (scores | uniform).items()
         }
         indices = np.repeat(np.array(batch.indices), batch.n_tokens)
-        state.attributions.add(indices, {**batch.token_columns(), **scores})
+        state.attributions.add(indices, {**batch.token_columns(), **columns})
 
     def _add_types(self, state: ExplanationsState, explained: Explained) -> None:
         """Each text's scores summed by string, under what the model predicted."""

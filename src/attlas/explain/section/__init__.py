@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import altair as alt
 import pandas as pd
 
 from attlas.explain.kinds import ANY
+from attlas.explain.section.aligned import AlignedTexts, study_texts
 from attlas.explain.section.findings import (
     agreement_claims,
     explained_facts,
@@ -26,6 +26,7 @@ from attlas.views.numbers import decimal
 from attlas.views.parts import TintedText
 from attlas.views.section import Figure, Tables, prose
 from attlas.views.texts import EXAMPLE_TEXTS, within_budget
+from attlas.views.vega import alt
 
 TEXT = prose(__file__)
 ANSWERS = 3  # classes whose types are drawn
@@ -63,10 +64,10 @@ def _explanations(study: Tables) -> list[Figure]:
             title="by type (sum over the text)"
         ),
     )
-    return [
-        words.figure("explained-texts", parts=shown),
-        words.figure("tokens", pair, text=first, method=named(method)),
-    ]
+    out = [words.figure("explained-texts", parts=shown)]
+    if aligned := study_texts(study, rows):
+        out.append(words.figure("attention-and-attribution", parts=(AlignedTexts(tuple(aligned)),)))
+    return [*out, words.figure("tokens", pair, text=first, method=named(method))]
 
 
 def _attribution_types(study: Tables) -> list[Figure]:

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from attlas.explain.section.aligned import AlignedTexts, explanation_text
+from attlas.explain.section.findings import named
+from attlas.explain.section.picture import aligned_svg
 from attlas.explain.section.texts import explained_line, is_signed
 from attlas.support.files import write_bytes
 from attlas.support.outputs import PAGE, PICTURES, check_output
+from attlas.views.modules import page_scripts
+from attlas.views.numbers import decimal
 from attlas.views.overlay import Overlay, score_overlay
-from attlas.views.page import framed, inline_json, templates
-from attlas.views.picture import text_svg, write_picture
+from attlas.views.page import framed, templates
+from attlas.views.parts import TEXT
+from attlas.views.picture import stacked, text_svg, write_picture
 
 if TYPE_CHECKING:
     from attlas.explain.explanation import Explanation
@@ -37,13 +43,19 @@ def explanation_header(explanation: Explanation) -> str:
 def explanation_page(explanation: Explanation) -> str:
     """A page that needs nothing else."""
     drawn = explanation_overlay(explanation)
+    aligned = AlignedTexts((explanation_text(explanation),))
     page = templates(__package__ or "").get_template("explained.html")
     return page.render(
-        words=Markup(drawn.html),
-        data=inline_json(drawn.data),
+        words=Markup(TEXT.html(0, drawn.html, "words")),
+        aligned=Markup(aligned.html(0)),
+        **page_scripts({TEXT: [drawn.data], aligned.view: [aligned.data]}),
+        headline=(
+            f"What does {explanation.target} ({explanation.of} {decimal(explanation.value)}) "
+            "depend on?"
+        ),
         title=explanation_header(explanation),
         model=explanation.model,
-        method=explanation.method.replace("_", " "),
+        method=named(explanation.method),
     )
 
 
@@ -56,7 +68,8 @@ def write_explanation(explanation: Explanation, path: str | Path, *, force: bool
     """Write the page to a file; to .svg, .png or .pdf, a picture of the shaded text."""
     path = check_output(path, (PAGE, *PICTURES), force)
     if path.suffix in PICTURES:
-        svg = text_svg(explanation_overlay(explanation), explanation_header(explanation))
+        shown = text_svg(explanation_overlay(explanation), explanation_header(explanation))
+        svg = stacked(shown, aligned_svg(explanation_text(explanation)))
         return write_picture(svg, path.with_suffix(""), path.suffix[1:])[0]
     write_bytes(path, explanation_page(explanation).encode("utf-8", "replace"))
     return path

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attlas.explain.kinds import METHODS
+from attlas.explain.kinds import METHODS, UNIFORM
 from attlas.views.numbers import decimal
 from attlas.views.overlay import Overlay, score_overlay
 from attlas.views.section import Tables
@@ -23,7 +23,17 @@ def is_signed(method: str) -> bool:
 
 def methods_of(tokens: pd.DataFrame) -> list[str]:
     """The methods that a table of attributions has scores of."""
-    return [str(name) for name in tokens.columns if name not in NOT_METHODS]
+    names = [str(name) for name in tokens.columns if name not in NOT_METHODS]
+    return [name for name in names if not name.endswith(UNIFORM)]
+
+
+def uniform_of(method: str) -> str:
+    """The column of a method's scores by uniform attention.
+
+    >>> uniform_of("rollout")
+    'rollout_uniform'
+    """
+    return f"{method}{UNIFORM}"
 
 
 def explained_line(row: Mapping[Any, Any], of: str = "probability") -> str:

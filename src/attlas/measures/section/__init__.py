@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from attlas.measures.section.columns import (
     SHARE,
     SURFACE,
 )
+from attlas.measures.section.example_texts import examples_table, head_examples, score_label
 from attlas.measures.section.findings import (
     entropy_claims,
     entropy_notes,
@@ -45,13 +47,17 @@ from attlas.measures.section.findings import (
     topk_notes,
     with_median_head,
 )
+from attlas.measures.section.head_pictures import (
+    entropy_profiles,
+    heatmap_profiles,
+    importance_profiles,
+    position_profiles,
+    surface_profiles,
+)
 from attlas.measures.section.heads import (
-    examples_table,
     head_distance_rows,
-    head_examples,
     importance_rows,
     position_rows,
-    score_label,
     special_gradient_rows,
 )
 from attlas.views import charts
@@ -70,13 +76,13 @@ Findings = Callable[[Tables], list[str]]
 
 def _surface(study: Tables) -> list[Figure]:
     table, words = study.table("surface"), TEXT["surface"]
-    grid = head_figure(words, table, SURFACE, first="previous")
+    grid = head_figure(words, table, SURFACE, "previous", "surface")
     return [*grid, words.figure("by-layer", profiles.surface_by_layer(table))] if grid else []
 
 
 def _entropy(study: Tables) -> list[Figure]:
     table, words = study.table("entropy"), TEXT["entropy"]
-    out = head_figure(words, table, ENTROPY)
+    out = head_figure(words, table, ENTROPY, table="entropy")
     if not out:
         return []
     out.append(words.figure("by-layer", profiles.entropy_by_layer(table)))
@@ -139,7 +145,8 @@ def _heatmap(study: Tables) -> list[Figure]:
     if table.empty:
         return []
     words = TEXT["heatmap"]
-    out = [words.figure("corpus", profiles.head_pictures(table, uniform))]
+    tiles = (profiles.head_tiles(table, uniform),)
+    out = [replace(words.figure("corpus", profiles.head_pictures(table, uniform)), page=tiles)]
     if study.has("importance"):
         chart = profiles.head_pictures(table, None, study.table("importance"))
         out.append(words.figure("corpus-scaled-by-importance", chart))
@@ -189,7 +196,8 @@ def _position_bias(study: Tables) -> list[Figure]:
     if period and table["position"].max() >= period:
         folded = study.table("position_bias_period")
         out.append(words.figure("period", tokens.by_position(folded, "residue", period)))
-        out += head_figure(words, study.table("position_bias_heads"), POSITION_BIAS)
+        name = "position_bias_heads"
+        out += head_figure(words, study.table(name), POSITION_BIAS, table=name)
     return out
 
 
@@ -203,7 +211,9 @@ def _examples(study: Tables) -> list[Figure]:
 
 def _targets(study: Tables) -> list[Figure]:
     table, text = stronger_control(study.table("targets")), TEXT["targets"]
-    out = head_figure(text, table[["layer", "head", "target", "target_stronger"]], NAMED)
+    out = head_figure(
+        text, table[["layer", "head", "target", "target_stronger"]], NAMED, table="targets"
+    )
     words = study.table("targets_words")
     return [*out, text.figure("words", table=text_table(words, NAMED_WORDS))] if len(words) else out
 
@@ -212,12 +222,12 @@ def _importance(study: Tables) -> list[Figure]:
     table = with_median_head(study.table("importance")).drop(
         columns="ablation_texts", errors="ignore"
     )
-    return head_figure(TEXT["importance"], table, IMPORTANCE, "importance")
+    return head_figure(TEXT["importance"], table, IMPORTANCE, "importance", "importance")
 
 
 def _special_gradient(study: Tables) -> list[Figure]:
     table, words = study.table("special_gradient"), TEXT["special_gradient"]
-    by_head = head_figure(words, table, GRADIENT, first="sep")
+    by_head = head_figure(words, table, GRADIENT, "sep", "special_gradient")
     return [words.figure("by-layer", profiles.gradient_by_layer(table)), *by_head] * bool(by_head)
 
 
@@ -250,6 +260,7 @@ SECTIONS = {
         "surface",
         _surface,
         claims=surface_claims,
+        profiles=surface_profiles,
         smallest_effect=SHARE,
         notes=surface_notes,
         warnings=surface_warnings,
@@ -259,16 +270,24 @@ SECTIONS = {
         "entropy",
         _entropy,
         claims=entropy_claims,
+        key_numbers=("entropy",),
+        profiles=entropy_profiles,
         smallest_effect=NATS,
         notes=entropy_notes,
         warnings=entropy_warnings,
         columns={"entropy": ENTROPY},
     ),
     "positions": _section(
-        "positions", _positions, head=position_rows, at_chance=positions_at_chance
+        "positions",
+        _positions,
+        head_rows=position_rows,
+        profiles=position_profiles,
+        at_chance=positions_at_chance,
     ),
     "totals": _section("totals", _totals, needs=("totals", "texts")),
-    "heatmap": _section("heatmap", _heatmap, needs=("heatmap", "heatmap_uniform")),
+    "heatmap": _section(
+        "heatmap", _heatmap, profiles=heatmap_profiles, needs=("heatmap", "heatmap_uniform")
+    ),
     "topk": _section(
         "topk", _topk, notes=topk_notes, at_chance=topk_at_chance, needs=("topk_types",)
     ),
@@ -296,14 +315,16 @@ SECTIONS = {
         _importance,
         claims=importance_claims,
         smallest_effect=0.01,
-        head=importance_rows,
+        head_rows=importance_rows,
+        key_numbers=("growth of the loss without the head", "importance, from 0 to 1"),
+        profiles=importance_profiles,
         notes=importance_notes,
         columns={"importance": IMPORTANCE},
     ),
     "head_distance": _section(
         "head_distance",
         _head_distance,
-        head=head_distance_rows,
+        head_rows=head_distance_rows,
         notes=head_distance_notes,
         needs=("head_distance", "head_map"),
         order=_PROBED - 1,
@@ -311,7 +332,7 @@ SECTIONS = {
     "special_gradient": _section(
         "special_gradient",
         _special_gradient,
-        head=special_gradient_rows,
+        head_rows=special_gradient_rows,
         notes=special_gradient_notes,
         columns={"special_gradient": GRADIENT},
         order=_PROBED,

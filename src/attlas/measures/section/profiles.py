@@ -6,16 +6,17 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import altair as alt
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from attlas.measures.section.columns import DIVERGENCE, ROWS, SHARE, TARGETS, offset_columns
 from attlas.views import charts
+from attlas.views.head_views import HeadTiles
 from attlas.views.numbers import head_names, number, some
 from attlas.views.shades import Tint, tint
 from attlas.views.tables import Column
+from attlas.views.vega import alt
 
 NAMES = {**TARGETS, "entropy": "all tokens", "cls_entropy": "from [CLS]"}
 SURFACE = (
@@ -190,6 +191,12 @@ def head_pictures(
     return charts.head_tiles(heads, _tiles(frame), control, scales)
 
 
+def head_tiles(frame: pd.DataFrame, uniform: pd.DataFrame) -> HeadTiles:
+    """The same for a page, where the chosen head is marked."""
+    layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
+    return HeadTiles(layers, heads, _tiles(frame), _tiles(uniform))
+
+
 def _tiles(frame: pd.DataFrame) -> npt.NDArray[np.float32]:
     """The grids of a `heatmap` table: [head of a layer, bin, bin]."""
     cells = [name for name in frame.columns if str(name)[:1] == "c" and str(name)[1:].isdecimal()]
@@ -217,7 +224,7 @@ def map_of_heads(frame: pd.DataFrame) -> alt.HConcatChart:
         return dots.encode(color=alt.Color(column, title=title, scale=scale))
 
     known = alt.Scale(domain=kinds, range=greyed)
-    named = base.mark_text(dy=-9, fontSize=8.5, color=charts.GREY).encode(text="label:N")
+    named = base.mark_text(dy=-9, fontSize=8.5).encode(text="label:N")
     panels: dict[str, Any] = {
         "by behaviour": alt.layer(coloured("behaviour:N", "behaviour", known), named),
         "by layer": coloured("layer:O", "layer", alt.Scale(scheme="viridis")),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 from attlas.views import charts
+from attlas.views.vega import alt
 
 LISTS = "top-10 lists with this token"
 

@@ -20,6 +20,9 @@ from attlas.views.section import Figure, Tables, prose
 from attlas.views.tables import TextTable, text_table
 
 TEXT = prose(__file__)
+# The smallest effect of interest: on the 4,750 sentences that Chizhikova et al. 2022 score on, 95%
+# intervals of accuracies near 0.9 have 0.01 to each side; those that differ by this do not overlap.
+F1 = 0.02
 
 
 def _relations(study: Tables) -> list[Figure]:
@@ -113,7 +116,7 @@ SECTIONS = {
         needs=("relations", "relations_each"),
         figures=_relations,
         claims=relation_claims,
-        smallest_effect=0.02,
+        smallest_effect=F1,
         texts_used=relation_texts,
         warnings=relation_warnings,
         notes=relation_notes,

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-import altair as alt
 import numpy as np
 import pandas as pd
 
@@ -15,6 +14,7 @@ from attlas.views import charts
 from attlas.views.numbers import head_names
 from attlas.views.shades import short, tint
 from attlas.views.tables import Column
+from attlas.views.vega import alt
 
 ORDER = Column("order", "order of selection")
 PARTS = {"h": "head", "t": "tail", "r": "relation words"}

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 from attlas.relations.section.graph import cells
 from attlas.views import charts
+from attlas.views.vega import alt
 
 LEAF = 15  # pixels of a relation in the tree
-MIDDLE = "#727a87"  # letters that are read on white and on black
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def dendrogram(frame: pd.DataFrame) -> alt.HConcatChart:
     names_chart = (
         alt.Chart(pd.DataFrame(leaves))
         .transform_filter("datum.linkage == linkage")
-        .mark_text(align="right", baseline="middle", fontSize=11, color=MIDDLE)
+        .mark_text(align="right", baseline="middle", fontSize=11)
         .encode(
             y=alt.Y("place:Q", scale=scale, axis=None),
             x=alt.value(wide - 4),

@@ -12,12 +12,12 @@ from attlas.views.picture import xml_text
 
 COLUMNS, CHARACTER = 104, 7.2  # letters a line, and their width
 LINE, ABOVE = 58, 34  # height of a line, and room over its words
-INK = {"h": "#2b5fa8", "t": "#cd5400", "r": "#008562"}
+INK = {"h": "#2068ab", "t": "#8a5599", "r": "#2f7f40"}
 STYLE = (
     "text{fill:#1d2129}.soft,.edge text{fill:#6a7180}.node "
     "rect{fill:#f3f5f8;stroke:#c3c9d2}.edge "
     "path{fill:none;stroke:#8a8f98;stroke-width:1.4}.edge polygon{fill:#8a8f98}"
-    ".edge.right path{stroke:#008562}.edge.right polygon{fill:#008562}.edge.missed "
+    ".edge.right path{stroke:#2f7f40}.edge.right polygon{fill:#2f7f40}.edge.missed "
     "path{stroke-dasharray:4 4}"
     + "".join(
         (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from attlas.language.words import Span
+from attlas.language.words import Span, word_spans
 
 ROLES = {"h": "head", "t": "tail", "r": "relation words"}
 STATUS = {
@@ -81,7 +81,8 @@ class TripleText:
 
     @property
     def data(self) -> list[dict[str, Any]]:
-        """What triples.js draws: for each triple the marked pieces of each role, and its lines."""
+        """What triples.js draws of each triple: marked pieces by role, its words, its lines."""
+        words = word_spans(self.string)
         marked = [roles for _, roles in self.pieces if roles]
         return [
             {
@@ -89,6 +90,11 @@ class TripleText:
                     role: [mark for mark, roles in enumerate(marked) if (index, role) in roles]
                     for role in one.spans
                 },
+                "words": [
+                    number
+                    for number, (start, stop) in enumerate(words)
+                    if any(start < end and begin < stop for begin, end in one.spans.values())
+                ],
                 "lines": [
                     [line.source, line.target, _short(line.mean), _short(line.weight)]
                     for line in one.lines

@@ -15,9 +15,9 @@ from attlas.relations.section.picture import text_picture
 from attlas.relations.section.texts import MEAN, STATUS, STRONGEST, TripleText, texts_of
 from attlas.support.files import write_bytes
 from attlas.support.outputs import PAGE, check_output
+from attlas.views.modules import View, page_scripts
 from attlas.views.numbers import number
-from attlas.views.page import inline_json, templates
-from attlas.views.parts import Drawing
+from attlas.views.page import templates
 
 __all__ = [
     "TRIPLES",
@@ -30,7 +30,7 @@ __all__ = [
 ]
 PACKAGE = __name__.rpartition(".")[0]
 BEGIN = 110  # characters of a text that its line shows
-TRIPLES = Drawing("triples", "chooseTriples", "triples.js", PACKAGE, style="triples.css")
+TRIPLES = View("triples", PACKAGE)
 
 
 def text_html(one: TripleText) -> str:
@@ -51,7 +51,8 @@ def text_html(one: TripleText) -> str:
         table = "<p>No triples above the threshold.</p>"
     picture = graph_svg(one) if one.triples else ""
     return (
-        f'<div class="phrases"><p dir="auto">{"".join(parts)}</p></div><p class="says id"></p>'
+        f'<div class="phrases"><p dir="auto">{"".join(parts)}</p></div>'
+        '<p class="says id" role="status" aria-live="polite"></p>'
         f'<div class="side"><div>{table}</div><div class="graph">{picture}</div></div>'
     )
 
@@ -94,14 +95,14 @@ class TripleTexts:
     """Texts with their triples, as a part of a figure."""
 
     texts: tuple[TripleText, ...]
-    drawing: Drawing = TRIPLES
+    view: View = TRIPLES
 
     @property
     def data(self) -> Any:
-        return [one.data for one in self.texts]
+        return [{"text": one.title, "triples": one.data} for one in self.texts]
 
     def html(self, number: int) -> str:
-        return f'<div data-triples="{number}">\n{triples_html(self.texts)}\n</div>'
+        return self.view.html(number, triples_html(self.texts), "attlas-triples")
 
     def pictures(self) -> list[str]:
         return [text_picture(one) for one in self.texts]
@@ -110,8 +111,9 @@ class TripleTexts:
 def text_page(one: TripleText, model: str) -> str:
     """A page that needs nothing else."""
     page = templates(PACKAGE).get_template("triples.html")
-    content = Markup(triples_html([one]))
-    return page.render(content=content, data=inline_json([one.data]), model=model)
+    shown = TripleTexts((one,))
+    scripts = page_scripts({TRIPLES: [shown.data]})
+    return page.render(content=Markup(shown.html(0)), model=model, **scripts)
 
 
 def write_page(one: TripleText, model: str, path: str | Path, *, force: bool = False) -> Path:

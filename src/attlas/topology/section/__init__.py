@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -15,9 +16,11 @@ from attlas.topology.section.charts import (
     classifier_scores,
     head_maps,
 )
-from attlas.views.claims import Claim, head_claims, whole
+from attlas.topology.section.graph import study_graphs
+from attlas.views.claims import Claim, head_claims, paired_ends, whole
 from attlas.views.findings import analysed, at_majority, overlap
-from attlas.views.head_rows import HeadRow, column_rows
+from attlas.views.head_profiles import HeadProfile, column_profile
+from attlas.views.head_rows import Head, HeadRow, column_rows
 from attlas.views.numbers import decimal, estimate, finding, head_name, interval
 from attlas.views.section import Figure, Section, Tables, head_figure, largest, prose
 from attlas.views.tables import Column, Kind, TextTable, declared, text_table
@@ -129,10 +132,20 @@ def _invariants(name: str, first: str) -> Callable[[Tables], list[Figure]]:
     """A grid of heads from the means of a measure over texts."""
 
     def figures(study: Tables) -> list[Figure]:
-        frame = study.table(f"{name}_heads")
-        return head_figure(TEXT[name], frame, INVARIANTS[name], first=first)
+        table = f"{name}_heads"
+        return head_figure(TEXT[name], study.table(table), INVARIANTS[name], first, table)
 
     return figures
+
+
+def _betti(study: Tables) -> list[Figure]:
+    """The grid of heads, and the graph of each head in an example text if there are any."""
+    out = _invariants("betti", "b0@0.1")(study)
+    if all(map(study.has, ("examples", "examples_keys", "examples_tokens"))):
+        examples = study.study_with_table("examples")
+        if graphs := study_graphs(examples, study.table("betti_heads")):
+            out.append(TEXT["betti"].figure("graph", parts=(graphs,)))
+    return out
 
 
 def _barcode(study: Tables) -> list[Figure]:
@@ -143,7 +156,7 @@ def _barcode(study: Tables) -> list[Figure]:
     holes = f"H1 features are of the {with_h1:,} of {texts:,} texts that are short enough for them."
     words = TEXT["barcode"].filled(holes=holes if with_h1 else "H1 was not computed.")
     frame = frame.drop(columns=["texts", "h1_texts"])
-    return head_figure(words, frame, INVARIANTS["barcode"], first="h0_sum")
+    return head_figure(words, frame, INVARIANTS["barcode"], "h0_sum", "barcode_heads")
 
 
 def _betti_claims(study: Tables) -> list[Claim]:
@@ -179,18 +192,40 @@ def _at_threshold(study: Tables, family: str) -> str | None:
     return by_threshold[clear[0] if clear else max(by_threshold)]
 
 
-def _betti_rows(study: Tables, layer: int, head: int) -> list[HeadRow]:
+def _betti_rows(study: Tables) -> dict[Head, list[HeadRow]]:
     """Cycles at the threshold of the claims; components are claimed."""
     name = _at_threshold(study, "b1@")
     columns = declared(INVARIANTS["betti"], [name] if name else [])
     table, texts = study.table("betti_heads"), analysed(study, "betti_heads")
-    return column_rows(table, columns, (layer, head), "uniform attention", texts)
+    return column_rows(table, columns, "uniform attention", texts)
 
 
-def _topology_rows(study: Tables, layer: int, head: int) -> list[HeadRow]:
+def _betti_profiles(study: Tables) -> list[HeadProfile]:
+    """Connected components and cycles by threshold: two pictures, as they are two quantities."""
+    table, out = study.table("betti_heads"), []
+    for family, title in (("b0@", "Components by weight"), ("b1@", "Cycles by weight")):
+        names = [name for name in map(str, table.columns) if name.startswith(family)]
+        names = [name for name in names if not name.endswith(("_uniform", "_error"))]
+        columns = [
+            replace(one, label=one.name.partition("@")[2])
+            for one in declared(INVARIANTS["betti"], names)
+        ]
+        out += column_profile(
+            table,
+            columns,
+            (study.n_layers, study.n_heads),
+            title=title,
+            picture="line",
+            control_name="uniform attention",
+            x="smallest weight of an edge",
+        )
+    return out
+
+
+def _topology_rows(study: Tables) -> dict[Head, list[HeadRow]]:
     """How well the topology of this head alone predicts labels, against the median head."""
     columns = (Column("test", "MCC on test from this head alone"),)
-    return column_rows(study.table("topology_heads"), columns, (layer, head))
+    return column_rows(study.table("topology_heads"), columns)
 
 
 def _template_claims(study: Tables) -> list[Claim]:
@@ -235,6 +270,8 @@ def _topology_claims(study: Tables) -> list[Claim]:
     if "all" not in table.index or pd.isna(table.loc["all", "mcc"]) or rivals.empty:
         return []
     every, rival = table.loc["all"], str(rivals.idxmax())
+    name = "topology_differences"
+    apart = study.table(name) if study.has(name) else None
     others = tuple(
         f"{CONTROLS[name]} {decimal(value)}" for name, value in rivals.items() if name != rival
     )
@@ -245,6 +282,7 @@ def _topology_claims(study: Tables) -> list[Claim]:
             table.loc[rival],
             CONTROLS[rival],
             ("mcc", "mcc_low", "mcc_high"),
+            paired_ends(apart, control=rival),
             texts=whole(every["n"]),
             what="MCC",
             also=others,
@@ -322,7 +360,7 @@ SECTIONS = {
         needs=("topology", "topology_heads", "topology_grid"),
         claims=_topology_claims,
         smallest_effect=MCC,
-        head=_topology_rows,
+        head_rows=_topology_rows,
         texts_used=_topology_texts,
         warnings=_topology_warnings,
         notes=_topology_notes,
@@ -331,10 +369,11 @@ SECTIONS = {
     ),
     "betti": _section(
         "betti",
-        _invariants("betti", "b0@0.1"),
+        _betti,
         claims=_betti_claims,
         smallest_effect=COMPONENTS,
-        head=_betti_rows,
+        head_rows=_betti_rows,
+        profiles=_betti_profiles,
     ),
     "digraph": _section("digraph", _invariants("digraph", "edges@0.1")),
     "barcode": _section("barcode", _barcode, notes=_barcode_notes),

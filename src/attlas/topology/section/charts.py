@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import altair as alt
 import pandas as pd
 
 from attlas.views import charts
 from attlas.views.shades import tint
 from attlas.views.tables import Column
+from attlas.views.vega import alt
 
 CLASSIFIERS = {
     "model": "the model's own head",

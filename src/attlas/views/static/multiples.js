@@ -1,0 +1,266 @@
+// Small pictures of one head: bars, rows, lines, heat maps, all heads in order; controls in grey.
+import { colour, palette } from "attlas/colour.js";
+import { element, shape } from "attlas/dom.js";
+import { headName, number, ordinal, written } from "attlas/head_numbers.js";
+
+const WIDTH = 176,
+  HEIGHT = 116,
+  BASE = 98,
+  TOP = 12;
+const rgb = (shade) => `rgb(${colour(shade).join(" ")})`;
+const known = (values) => values.filter((one) => one !== null);
+const controlOf = (profile, place) => profile.control[profile.control.length > 1 ? place : 0];
+
+function span(profile, place) {
+  const own = profile.scale === "own";
+  const rows = own ? [profile.values[place]] : profile.values;
+  const controls = own ? [controlOf(profile, place)] : profile.control;
+  const every = known([...rows, ...controls].flat());
+  const low = Math.min(0, ...every),
+    high = Math.max(0, ...every);
+  return { low, high: high > low ? high : low + 1 };
+}
+
+// Whether a value is on the side of its control that is of interest.
+function beyond(kind, value, control) {
+  if (control === null || kind === "plain" || kind === "signed") return true;
+  return kind === "below" ? value < control : value > control;
+}
+
+// The x at which a head is furthest beyond its control: what is said before one is chosen.
+function furthest(profile, place) {
+  const control = controlOf(profile, place);
+  let best = -1,
+    most = -Infinity;
+  profile.values[place].forEach((value, at) => {
+    if (value === null) return;
+    const gap = value - (control[at] ?? 0);
+    const size = profile.kind === "below" ? -gap : gap;
+    if (size > most) [best, most] = [at, size];
+  });
+  return best;
+}
+
+function frame(label) {
+  const size = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT };
+  return shape("svg", { ...size, role: "img", "aria-label": label });
+}
+
+function text(words, x, y, anchor = "start", kind = "") {
+  return shape("text", { x, y, "text-anchor": anchor, class: kind }, words);
+}
+
+function ends(svg, profile, chosen, at) {
+  const last = profile.labels.length - 1,
+    width = (label) => 6.2 * label.length,
+    own = profile.labels[chosen];
+  const middle = Math.max(width(own) / 2 + 1, Math.min(WIDTH - width(own) / 2 - 1, at(chosen)));
+  const left = middle - width(own) / 2,
+    right = middle + width(own) / 2;
+  if (width(profile.labels[0]) < left) svg.append(text(profile.labels[0], 1, HEIGHT - 4));
+  if (WIDTH - width(profile.labels[last]) > right) {
+    svg.append(text(profile.labels[last], WIDTH - 1, HEIGHT - 4, "end"));
+  }
+  svg.append(text(own, middle, HEIGHT - 4, "middle", "chosen"));
+}
+
+function bars(svg, profile, place, chosen) {
+  const values = profile.values[place],
+    control = controlOf(profile, place);
+  const { low, high } = span(profile, place);
+  const y = (value) => BASE - ((value - low) / (high - low)) * (BASE - TOP);
+  const step = WIDTH / values.length,
+    middle = (at) => (at + 0.5) * step;
+  values.forEach((value, at) => {
+    if (value === null) return;
+    const tall = Math.max(0.5, Math.abs(y(value) - y(0)));
+    const fill = beyond(profile.kind, value, control[at]) ? rgb(0.7) : undefined;
+    const place = { x: at * step + 0.75, y: Math.min(y(value), y(0)), height: tall };
+    svg.append(shape("rect", { ...place, width: step - 1.5, fill, class: fill ? "" : "low" }));
+  });
+  svg.append(line(control, middle, y, "control"));
+  const mark = { x1: middle(chosen) - step / 2, x2: middle(chosen) + step / 2 };
+  svg.append(shape("line", { ...mark, y1: BASE + 2.5, y2: BASE + 2.5, class: "mark" }));
+  ends(svg, profile, chosen, middle);
+  svg.append(text(number(high), WIDTH - 1, TOP - 3, "end"));
+}
+
+function line(values, x, y, kind) {
+  let pen = "M";
+  const path = values.map((value, at) => {
+    if (value === null) return void (pen = "M");
+    const part = `${pen}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
+    pen = "L";
+    return part;
+  });
+  return shape("path", { d: path.filter(Boolean).join(""), class: kind, fill: "none" });
+}
+
+function lines(svg, profile, place, chosen) {
+  const values = profile.values[place],
+    control = controlOf(profile, place);
+  const { low, high } = span(profile, place);
+  const y = (value) => BASE - ((value - low) / (high - low)) * (BASE - TOP);
+  const step = (WIDTH - 16) / Math.max(1, values.length - 1),
+    x = (at) => 8 + at * step;
+  svg.append(shape("line", { x1: 0, x2: WIDTH, y1: y(0), y2: y(0), class: "axis" }));
+  svg.append(line(control, x, y, "control"), line(values, x, y, "own"));
+  values.forEach((value, at) => {
+    if (value === null) return;
+    const kind = at === chosen ? "mark" : "";
+    svg.append(shape("circle", { cx: x(at), cy: y(value), r: kind ? 4 : 2.5, class: kind }));
+  });
+  ends(svg, profile, chosen, x);
+  svg.append(text(number(high), WIDTH - 1, TOP - 3, "end"));
+}
+
+function rows(svg, profile, place, chosen) {
+  const values = profile.values[place],
+    control = controlOf(profile, place);
+  const { low, high } = span(profile, place);
+  const from = 66,
+    x = (value) => from + ((value - low) / (high - low)) * (WIDTH - from - 26);
+  const step = HEIGHT / values.length;
+  values.forEach((value, at) => {
+    const y = at * step,
+      middle = y + step / 2 + 4;
+    svg.append(text(profile.labels[at], from - 5, middle, "end", at === chosen ? "chosen" : ""));
+    if (value === null) return;
+    const fill = beyond(profile.kind, value, control[at]) ? rgb(0.7) : undefined;
+    const size = { x: x(0), width: Math.max(0.5, x(value) - x(0)), y: y + 2, height: step - 4 };
+    svg.append(shape("rect", { ...size, fill, class: fill ? "" : "low" }));
+    const after = Math.max(x(value), x(control[at] ?? 0)) + 3;
+    svg.append(text(number(value), after, middle));
+    if (control[at] === null) return;
+    const tick = { x1: x(control[at]), x2: x(control[at]), y1: y + 0.5, y2: y + step - 0.5 };
+    svg.append(shape("line", { ...tick, class: "control" }));
+  });
+}
+
+// All heads from the largest to the smallest, this one in orange.
+function ranks(svg, profile, place) {
+  const all = profile.values.map(([value], at) => [value, at]).filter(([value]) => value !== null);
+  all.sort((one, other) => other[0] - one[0] || one[1] - other[1]);
+  const { low, high } = span(profile, place);
+  const y = (value) => BASE - ((value - low) / (high - low)) * (BASE - TOP);
+  const step = WIDTH / all.length;
+  let own = 0;
+  all.forEach(([value, at], rank) => {
+    if (at === place) own = rank;
+    const size = Math.max(0.5, Math.abs(y(value) - y(0)));
+    const where = { x: rank * step, y: Math.min(y(value), y(0)), height: size };
+    const wide = at === place ? Math.max(3, step - 0.5) : Math.max(0.6, step - 0.5);
+    const fill = at === place ? undefined : rgb(0.45);
+    svg.append(shape("rect", { ...where, width: wide, fill, class: fill ? "" : "mark" }));
+  });
+  const control = controlOf(profile, place)[0];
+  if (control !== null) {
+    const level = { x1: 0, x2: WIDTH, y1: y(control), y2: y(control) };
+    svg.append(shape("line", { ...level, class: "control" }));
+  }
+  const mark = { x: Math.min(own * step, WIDTH - 3), y: BASE + 1, width: 3, height: 3 };
+  svg.append(shape("rect", { ...mark, class: "mark" }));
+  const at = Math.min(Math.max((own + 0.5) * step, 16), WIDTH - 16);
+  svg.append(text(ordinal(own + 1), at, HEIGHT - 4, "middle", "chosen"));
+  if (at > 50) svg.append(text("1st", 1, HEIGHT - 4));
+  if (at < WIDTH - 50) svg.append(text(ordinal(all.length), WIDTH - 1, HEIGHT - 4, "end"));
+  svg.append(text(number(high), WIDTH - 1, TOP - 3, "end"));
+  return `${ordinal(own + 1)} of ${all.length}`;
+}
+
+const DRAWN = { bars, rows, line: lines };
+
+// The heat map of a head on a canvas of its own cells, which styles make larger.
+export function tile(profile, place, label) {
+  const { size, cells } = profile;
+  const canvas = element("canvas", { width: size, height: size, role: "img", "aria-label": label });
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(size, size);
+  const colours = palette(),
+    pixels = new Uint32Array(image.data.buffer);
+  const from = place * size * size;
+  for (let at = 0; at < pixels.length; at++) pixels[at] = colours[cells[from + at]];
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+function heatMap(profile, place, figure) {
+  const most = profile.most[0][place];
+  const label = `${profile.title}: ${profile.x}; largest cell ${number(most)}`;
+  const notes = [profile.x, "own root scale", `largest ${number(most)}`];
+  const side = element("div", { class: "notes" }, ...notes.map((one) => element("div", {}, one)));
+  figure.append(element("div", { class: "tile" }, tile(profile, place, label), side));
+  figure.append(element("figcaption", {}, `no tint at or below ${profile.control_name}`));
+}
+
+// What a picture says of an x: its value and its control.
+function says(profile, place, at, rank = "") {
+  const value = profile.values[place][at],
+    control = controlOf(profile, place)[at];
+  const name = rank || profile.labels[at];
+  const largest = Math.max(Math.abs(value), Math.abs(control ?? 0));
+  const shown = (one) => written(one, largest);
+  const grey = control === null ? "" : `${profile.control_name} ${shown(control)}`;
+  return [
+    element("b", {}, name),
+    ` ${value === null ? "-" : shown(value)} `,
+    element("span", { class: "grey" }, grey),
+  ];
+}
+
+// One small picture: its title, drawing, and a line that says what is chosen in it.
+export function multiple(profile, place, heads) {
+  const figure = element("figure", {});
+  figure.append(element("h4", {}, profile.title));
+  if (profile.picture === "tile") {
+    heatMap(profile, place, figure);
+    return figure;
+  }
+  const reading = element("figcaption", { role: "status", "aria-live": "polite" });
+  const about = [profile.x, profile.unit].filter(Boolean).join("; ");
+  const svg = frame(`${profile.title} of ${headName(place, heads)}: ${about}`);
+  figure.append(svg, reading, element("p", { class: "grey" }, about));
+  if (profile.picture === "ranks") {
+    reading.append(...says(profile, place, 0, ranks(svg, profile, place)));
+    return figure;
+  }
+  let chosen = furthest(profile, place);
+  if (chosen < 0) {
+    svg.remove();
+    reading.append("not known of this head");
+    return figure;
+  }
+  const moving = { role: "slider", tabindex: 0, "aria-valuemin": 1 };
+  Object.entries({ ...moving, "aria-valuemax": profile.labels.length }).forEach((one) =>
+    svg.setAttribute(...one),
+  );
+  const draw = () => {
+    svg.replaceChildren();
+    DRAWN[profile.picture](svg, profile, place, chosen);
+    reading.replaceChildren(...says(profile, place, chosen));
+    svg.setAttribute("aria-valuenow", chosen + 1);
+    svg.setAttribute("aria-valuetext", reading.textContent);
+  };
+  const choose = (at) => {
+    if (at < 0 || at >= profile.labels.length || at === chosen) return;
+    chosen = at;
+    draw();
+  };
+  const down = profile.picture === "rows";
+  svg.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    choose(chosen + step);
+  });
+  svg.addEventListener("click", (event) => {
+    const box = svg.getBoundingClientRect();
+    const share = down
+      ? (event.clientY - box.top) / box.height
+      : (event.clientX - box.left) / box.width;
+    const last = profile.labels.length - (profile.picture === "line" ? 1 : 0);
+    choose(profile.picture === "line" ? Math.round(share * last) : Math.floor(share * last));
+  });
+  draw();
+  return figure;
+}
