@@ -14,6 +14,9 @@ from attlas.views import findings as study_findings, report
 from attlas.views.section import Fact, Section, shown
 
 SECTIONS = catalogue.sections()
+# views are drawn one by one, and each may add menus and buttons
+VIEWS_ARE_DRAWN = """() => [...document.querySelectorAll("[data-view]")].every(
+    one => "drawn" in one.dataset || one.innerText.includes("could not be drawn"))"""
 
 
 def sections(study: Study) -> list[tuple[str, Section]]:
@@ -83,7 +86,7 @@ def draw_all(page: Any, timeout: int = 60_000) -> None:
 
 
 def open_page(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]:
-    """A page opened from a file with the network off, and everything that went wrong in it."""
+    """A page opened from a file with the network off, its views drawn, and what went wrong in it."""
     page = browser.new_context(offline=True, **options).new_page()
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -103,6 +106,7 @@ def open_page(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]
         ),
     )
     page.goto(path.as_uri())
+    page.wait_for_function(VIEWS_ARE_DRAWN)
     return page, wrong
 
 
