@@ -1,0 +1,1 @@
+"""The server: studies, texts and models in a browser."""
