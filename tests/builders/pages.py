@@ -86,7 +86,7 @@ def draw_all(page: Any, timeout: int = 60_000) -> None:
 
 
 def open_page(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]:
-    """A page opened from a file with the network off, its views drawn, and what went wrong in it."""
+    """A page opened from a file with the network off, its views drawn; what went wrong in it."""
     page = browser.new_context(offline=True, **options).new_page()
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))

@@ -11,7 +11,7 @@ import pytest
 
 import attlas
 from attlas.studies.opened import Study
-from attlas.views import charts
+from attlas.views import charts, colours
 from attlas.views.modules import import_map, source
 from tests.builders.access import offered, tabbed, too_small, unnamed
 from tests.builders.contrast import contrast, rgb
@@ -55,6 +55,7 @@ def test_the_colours_of_scales_are_found() -> None:
         "AMOUNT": [8, 8],
         "SIGN": [7, 7],
     }
+    assert {"light": [*colours.SIGN], "dark": [*colours.SIGN_DARK]} == STOPS["SIGN"]
     assert {"ink", "second", "soft", "paper", "accent", "amber", "amber-ground"} <= {
         *tokens("light")
     }

@@ -71,16 +71,16 @@ def test_the_control_is_never_the_darkest(kind: Kind, pairs: list[tuple[float, f
 def test_a_scale_without_a_control_says_so() -> None:
     own = tint(Column("cycles", "cycles"), [1.0, 3.0], [math.nan, math.nan])
     assert own.says == "cycles; plain scale: no control"
-    assert own.ticks == ("0", "1.5", "3")
+    assert own.ticks == ("0", "1.5", "3.0")
 
 
 def test_a_legend_has_the_numbers_of_the_control() -> None:
     column = Column("cls", "[CLS]", kind="above", control="cls_uniform", least=0.02)
     alike = tint(column, [0.1, 0.5], [0.25, 0.25])
-    assert alike.ticks == (".25", ".375", ".5")
+    assert alike.ticks == (".25", ".38", ".50")
     assert alike.says.endswith("tint above uniform attention (.25); none below a difference of .02")
     apart = tint(column, [0.1, 0.5], [0.05, 0.25])
-    assert apart.ticks == ("control", "+.125", "+.25")
+    assert apart.ticks == ("control", "+.12", "+.25")
     assert "(.05 to .25)" in apart.says
 
 

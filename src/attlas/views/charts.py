@@ -17,6 +17,7 @@ import pandas as pd
 
 from attlas.support.files import write_bytes
 from attlas.support.outputs import CHARTS, check_output
+from attlas.views.colours import OPPOSES, SIGN, SIGN_DARK, SUPPORTS
 from attlas.views.numbers import head_names, number
 from attlas.views.page import inline_json
 from attlas.views.picture import SANS, SOFT, png_url, wrapped
@@ -31,7 +32,7 @@ TALLEST = 34  # pixels of a cell of a sized grid
 GREY = "#8a8f98"
 ACCENT = "#2f67b4"
 SECOND = "#c27d20"
-FOR, AGAINST = "#008562", "#cd5400"
+FOR, AGAINST = SUPPORTS, OPPOSES
 COLOURS = [
     "#2f67b4",
     "#c27d20",
@@ -58,9 +59,7 @@ def theme(dark: bool = False, font: float | None = None) -> dict[str, Any]:
     scale = ["#ffffff", "#bcd3ee", "#5b8fd0", "#123a73"]
     if dark:
         scale = ["#1b2028", "#2c4a75", "#5f9beb", "#dbe9ff"]
-    sign = ["#5f2273", "#d3bddb", "#f5f5f5", "#c2e0c4", "#145c2b"]
-    if dark:
-        sign = ["#dcb0ec", "#553561", "#1e2127", "#234a2d", "#98e0a8"]
+    sign = [*(SIGN_DARK if dark else SIGN)]
     labels = {} if font is None else {"labelFontSize": font, "titleFontSize": font}
     titles: dict[str, Any] = {}
     if font is not None:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from attlas.views.colours import INK as BLACK
 from attlas.views.packing import STEPS, packed
-from attlas.views.picture import FOR, INK, shortened, xml_text
+from attlas.views.picture import INK, shortened, xml_text
 
 STEP, MIDDLE, CHARACTER = 20, 200, 7.6  # pixels: a word's height, the way of the lines, a letter
 FAINT = 0.02
@@ -58,11 +59,12 @@ def lines_svg(lines: Lines, title: str | None = None, width: float | None = None
     for query, key in zip(
         *np.nonzero((lines.weights >= FAINT) | _marked(known, len(lines.words))), strict=True
     ):
-        colour = FOR if (int(query), int(key)) in known else INK
+        is_known = (int(query), int(key)) in known
+        stroke = f'"{BLACK}" stroke-dasharray="5 3"' if is_known else f'"rgb{INK}"'
         drawn.append(
             f'<line x1="{side:.0f}" y1="{top + STEP * query + STEP / 2:.0f}" '
             f'x2="{side + middle:.0f}" y2="{top + STEP * key + STEP / 2:.0f}" '
-            f'stroke="rgb{colour}" stroke-width="1.8" '
+            f'stroke={stroke} stroke-width="1.8" '
             f'stroke-opacity="{max(0.05, min(1.0, float(lines.weights[query, key]))):.2f}"/>'
         )
     for number, word in enumerate(lines.words):

@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from attlas.support.files import write_bytes
 from attlas.support.outputs import PICTURES
+from attlas.views.colours import letters_on, sign_colour
 from attlas.views.overlay import LEVELS, Overlay
 from attlas.views.vega import vl_convert
 
-INK, FOR, AGAINST = (43, 95, 168), (0, 133, 98), (205, 84, 0)
+INK = (43, 95, 168)
 # of a shaded text: letters a line, their width and height in pixels
 COLUMNS, CHARACTER, LINE = 112, 7.2, 19
 LETTER = 6.6  # width of a letter of a proportional font of 12 pixels, on the safe side
@@ -80,17 +81,13 @@ def text_svg(overlay: Overlay, title: str = "", columns: int = COLUMNS) -> str:
                 if part.isspace():
                     continue
             if tint:
-                shade, colour = (
-                    abs(tint) / (LEVELS - 1),
-                    (FOR if tint > 0 else AGAINST) if overlay.signed else INK,
-                )
                 boxes.append(
                     f'<rect x="{x * CHARACTER:.1f}" y="{y * LINE}" '
                     f'width="{len(part) * CHARACTER:.1f}" height="{LINE - 2}" '
-                    f'fill="rgb{colour}" fill-opacity="{shade:.2f}"/>'
+                    f"{_fill(tint, overlay.signed)}/>"
                 )
             if not part.isspace():
-                ink = "#ffffff" if abs(tint or 0) >= 7 else "#1d2129"
+                ink = _letters(tint or 0, overlay.signed)
                 letters.append(
                     f'<text x="{x * CHARACTER:.1f}" y="{y * LINE + 13}" fill="{ink}" '
                     f'textLength="{len(part) * CHARACTER:.1f}">{xml_text(part)}</text>'
@@ -113,6 +110,21 @@ def text_svg(overlay: Overlay, title: str = "", columns: int = COLUMNS) -> str:
         'xml:space="preserve">'
         f"{head}{''.join(boxes)}{''.join(letters)}</g></svg>"
     )
+
+
+def _fill(tint: int, signed: bool) -> str:
+    """The ground of a word: of the scale of signs, or of one colour that becomes stronger."""
+    shade = tint / (LEVELS - 1)
+    if signed:
+        return f'fill="rgb{sign_colour(shade)}"'
+    return f'fill="rgb{INK}" fill-opacity="{shade:.2f}"'
+
+
+def _letters(tint: int, signed: bool) -> str:
+    """The letters of a word on its ground."""
+    if signed and tint:
+        return letters_on(sign_colour(tint / (LEVELS - 1)))
+    return "#ffffff" if abs(tint) >= 7 else "#1d2129"
 
 
 def _pieces(text: str, columns: int) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import floor, log10
 from typing import Any
 
 import numpy as np
@@ -67,14 +68,18 @@ class Tint:
         return [-1, 0, 1] if self.signed else [0, 0.5, 1]
 
 
-def short(value: float) -> str:
-    """A number of a legend, to three digits.
+def short(value: float, largest: float | None = None) -> str:
+    """A number of a legend, with as many places as two digits of its largest number need.
 
-    >>> short(0.3), short(-0.000123), short(41.84)
-    ('.3', '−.000123', '41.8')
+    >>> short(0.3), short(-0.000123), short(41.84), short(0.0388, 0.96), short(0.0012, 3.14)
+    ('.30', '−.00012', '42', '.04', '0')
     """
-    written = f"{abs(value):.3g}"
-    sign = "\u2212" if value < 0 and float(written) else ""
+    size = abs(value if largest is None else largest)
+    places = max(0, 1 - floor(log10(size))) if size else 0
+    written = f"{abs(value):.{places}f}"
+    if not float(written):
+        return "0"
+    sign = "\u2212" if value < 0 else ""
     return sign + (written.removeprefix("0") if written.startswith("0.") else written)
 
 
@@ -85,8 +90,8 @@ def tint(column: Column, values: Sequence[float], controls: Sequence[float]) -> 
 
     >>> tint(Column("cls", "[CLS]", kind="above", control="cls_uniform"), [0.1, 0.5], [0.3, 0.3])
     ... # doctest: +NORMALIZE_WHITESPACE
-    Tint(shades=array([0., 1.]), ticks=('.3', '.4', '.5'),
-         says='[CLS]; tint above uniform attention (.3)', signed=False)
+    Tint(shades=array([0., 1.]), ticks=('.30', '.40', '.50'),
+         says='[CLS]; tint above uniform attention (.30)', signed=False)
     """
     own, control = (np.asarray(part, dtype=np.float64) for part in (values, controls))
     kind = column.kind if column.kind in ("signed", "plain") or _any(control) else "plain"
@@ -111,7 +116,8 @@ def control_name(column: Column) -> str:
 
 def _start(column: Column, kind: Kind, control: Floats) -> str:
     """Where the tint starts, in words and in the numbers of the control."""
-    small = f"; none below a difference of {short(column.least)}" if column.least else ""
+    least = f"{column.least:g}".removeprefix("0")
+    small = f"; none below a difference of {least}" if column.least else ""
     if kind == "signed":
         return f"tint on both sides of zero{small}"
     if not _any(control):
@@ -130,19 +136,26 @@ def _ticks(kind: Kind, values: Floats, control: Floats, top: float) -> tuple[str
     if kind == "plain":
         known = values[np.isfinite(values)]
         low = min(0.0, float(known.min(initial=0.0)))
-        return short(low), short(low + top / 2), short(low + top)
+        return _scaled(low, low + top / 2, low + top)
     way = 1 if kind == "above" else -1
     low, high = float(np.nanmin(control)), float(np.nanmax(control))
     if high - low < top / 100:
         middle = (low + high) / 2
-        return short(middle), short(middle + way * top / 2), short(middle + way * top)
+        return _scaled(middle, middle + way * top / 2, middle + way * top)
     sign = "+" if way > 0 else "\u2212"
-    return "control", f"{sign}{short(top / 2)}", f"{sign}{short(top)}"
+    return "control", f"{sign}{short(top / 2, top)}", f"{sign}{short(top)}"
+
+
+def _scaled(*ticks: float) -> tuple[str, str, str]:
+    """Three numbers with as many places as the largest needs."""
+    low, middle, high = (short(one, max(map(abs, ticks))) for one in ticks)
+    return low, middle, high
 
 
 def _between(values: Floats) -> str:
     """The range of numbers, as one where they are alike."""
-    low, high = short(float(np.nanmin(values))), short(float(np.nanmax(values)))
+    ends = float(np.nanmin(values)), float(np.nanmax(values))
+    low, high = (short(one, max(map(abs, ends))) for one in ends)
     return low if low == high else f"{low} to {high}"
 
 

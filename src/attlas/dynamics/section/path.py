@@ -19,6 +19,7 @@ from attlas.dynamics.section.cells import (
     some_epochs,
 )
 from attlas.dynamics.summary import CELL
+from attlas.views.colours import OPPOSES, SUPPORTS
 from attlas.views.modules import View
 from attlas.views.numbers import decimal
 from attlas.views.picture import SANS, SOFT, heading_svg, stacked, xml_text
@@ -32,7 +33,7 @@ NUMBERS = (
     "attention_low",
     "attention_high",
 )
-INK = {POSITIVE: "#3c8d4c", NEGATIVE: "#8a5599", NEUTRAL: "#626a76"}
+INK = {POSITIVE: SUPPORTS, NEGATIVE: OPPOSES, NEUTRAL: "#626a76"}
 OTHER = "#2068ab"
 WIDTH, HEIGHT, EDGE = 560, 360, 52  # of a picture
 

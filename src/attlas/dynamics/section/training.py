@@ -40,9 +40,9 @@ TERMS = {
     "sum": "all terms",
 }
 PATH = {
-    "vw": "V·W",
-    "v_norm": "|V|",
-    "w_norm": "|W|",
+    "vw": "V·W: attention with class",
+    "v_norm": "|V|: size of attention scores",
+    "w_norm": "|W|: size of polarity scores",
     "gap": "gap between classes",
     "loss": "loss",
     "dev_accuracy": "accuracy on dev",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attlas.support.arrays import Floats
+from attlas.views.colours import OPPOSES, SUPPORTS
 from attlas.views.numbers import number
 from attlas.views.picture import SANS, SOFT, heading_svg, shortened, stacked, xml_text
 
@@ -18,7 +19,6 @@ PER_LINE, LINES = 60, 4  # words of a line, lines of a picture
 STEP, LEFT, ABOVE, BELOW, LETTERS = 15, 34, 74, 54, 74  # pixels
 WIDTH = LEFT + STEP * PER_LINE + 8
 AMOUNT, CONTROL, INK, RULE = "#2068ab", "#b6bcc5", "#15181d", "#c5cad1"
-SUPPORTS, OPPOSES = "#3c8d4c", "#8a5599"
 DOTS = 420  # width of the axis of agreement
 
 

@@ -15,7 +15,7 @@ const TALLEST = 28;
 const MOST_TEXTS = 400; // heads that all have their number; of more, those with a strong tint
 const STRONG = 0.3;
 const LABELS = 30; // pixels of the names of rows
-const BESIDE = 230; // pixels that the dots by layer need to the right of the grid
+const DOTS = 230; // pixels that the dots by layer need to the right of the grid
 
 class Grid {
   constructor(model, el, signal) {
@@ -60,14 +60,14 @@ class Grid {
     const room = this.el.clientWidth || 480;
     const across = layers >= 2 * heads && room >= SMALLEST * layers + LABELS;
     const columns = across ? layers : heads;
-    const share = this.withStrip && !across && room >= 640 ? room - BESIDE - 24 : room;
+    const share = this.withStrip && !across && room >= 640 ? room - DOTS - 24 : room;
     const cell = Math.floor((share - LABELS) / columns);
     const size = Math.min(LARGEST, Math.max(SMALLEST, cell));
     const left = room - LABELS - size * columns - 24;
-    const shape = [across, size, left >= BESIDE ? Math.min(left, 380) : 0].join();
+    const shape = [across, size, left >= DOTS ? Math.min(left, 380) : 0].join();
     if (shape === this.shape) return;
     this.shape = shape;
-    this.layout = { across, size, strip: left >= BESIDE && !across ? Math.min(left, 380) : 0 };
+    this.layout = { across, size, strip: left >= DOTS && !across ? Math.min(left, 380) : 0 };
     this.build();
   }
 
@@ -108,7 +108,7 @@ class Grid {
     grid.addEventListener("keydown", (event) => this.pressed(event));
     grid.addEventListener("pointerover", (event) => this.say(this.under(event)));
     grid.addEventListener("pointerleave", () => this.say(this.chosen.head));
-    this.place = element("div", { class: "beside" });
+    this.place = element("div");
     this.pictures.replaceChildren(element("div", { class: "frame" }, grid), this.place);
     this.drawColumn();
   }

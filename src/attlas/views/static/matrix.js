@@ -14,6 +14,9 @@ const CLOSEST = 8; // tokens that can fill a picture
 const ROWS = 20; // of the table
 const LABEL = 13; // pixels between two labels
 
+// A ratio to two digits: ×4.7, ×1,400.
+const times = (value) =>
+  "×" + value.toLocaleString("en", { minimumSignificantDigits: 2, maximumSignificantDigits: 2 });
 // Three digits, or two of a small weight.
 const short = (value) => {
   const written = String(Number(value.toPrecision(value < 0.001 ? 2 : 3)));
@@ -173,14 +176,14 @@ class Matrix {
 
   explain() {
     const { step, floor, rounding } = this.scale;
-    const times = (share) => "×" + short(Math.exp(this.tints.most * share * step));
+    const ratio = (share) => times(Math.exp(this.tints.most * share * step));
     const uniforms = this.seen.map((keys) => 1 / Math.max(keys, 1));
     const [low, high] = [Math.min(...uniforms), Math.max(...uniforms)].map(short);
     const control = low === high ? low : `${low} to ${high}`;
     const stops = Array.from({ length: 9 }, (_, at) => `rgb(${colour(at / 8).join(" ")})`);
     const bar = element("span", { class: "bar" });
     bar.style.background = `linear-gradient(to right, ${stops.join(",")})`;
-    const ticks = ["▴ uniform ×1", times(0.5), times(1)].map((one) => element("span", {}, one));
+    const ticks = ["▴ uniform ×1", ratio(0.5), ratio(1)].map((one) => element("span", {}, one));
     const dots = element("span", { class: "dots" });
     this.legend.replaceChildren(
       element("span", { class: "scale" }, bar, element("span", { class: "ticks" }, ...ticks)),
