@@ -35,13 +35,8 @@ READ = """async ({ wanted }) => {
 def page_of(browser: Any, seen: TextAttention, folder: Path, **options: Any) -> Any:
     """The page of a text, when all of its views are drawn."""
     page, wrong = open_page(browser, seen.write(folder / "look.html", force=True), **options)
-    wait_for_views(page)
     page.wrong = wrong
     return page
-
-
-def wait_for_views(page: Any) -> None:
-    page.wait_for_function("!document.querySelector('[data-view]:not([data-drawn])')")
 
 
 def computed(page: Any, *wanted: tuple[Any, ...]) -> list[Any]:

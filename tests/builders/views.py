@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attlas.views.modules import import_map, page_scripts
+from attlas.views.modules import View, import_map, page_scripts
 from attlas.views.page import inline_json, templates
 from attlas.views.parts import Part
 from tests.builders.pages import open_page
@@ -30,24 +31,31 @@ await view.render({ model, el: document.getElementById("here"), signal: window.s
 """
 
 
-def page_of(parts: list[Part], width: str = "1000px") -> str:
+def page_of(parts: Sequence[Part], style: str = "", width: str = "none") -> str:
     """A page that holds nothing but parts; `state` is what they share."""
-    by_view: dict[Any, list[Any]] = {}
+    data: dict[View, list[Any]] = {}
     elements = []
     for part in parts:
-        items = by_view.setdefault(part.view, [])
+        items = data.setdefault(part.view, [])
         elements.append(part.html(len(items)))
         items.append(part.data)
-    scripts = page_scripts(by_view)
-    style = templates().get_template("style.css").render()
+    scripts = page_scripts(data)
     return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>views</title><style>{style}'
-        f'{scripts["view_css"]}</style><main style="max-width:{width}">{"".join(elements)}</main>'
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><title>views</title>'
+        f"<style>{style}{scripts['view_css']}</style>"
+        f'<main style="max-width:{width}">{"".join(elements)}</main>'
         f'<script type="importmap">{scripts["import_map"]}</script>'
         f'<script type="application/json" id="views">{scripts["view_data"]}</script>'
         '<script type="module">import { mount } from "attlas/mount.js"; window.state = await '
         'mount(document, JSON.parse(document.getElementById("views").textContent));</script>'
     )
+
+
+def view_page(parts: Sequence[Part], path: Path, style: str = "") -> Path:
+    """A page with these parts, as a file: without the rules of a report, as a notebook has them."""
+    path.write_text(page_of(parts, style), encoding="utf-8")
+    return path
 
 
 def hosted(part: Part) -> str:
@@ -66,5 +74,7 @@ def open_views(
 ) -> tuple[Any, list[str]]:
     """The page of parts, opened without a network, and everything that went wrong in it."""
     path = folder / "views.html"
-    path.write_text(hosted(parts[0]) if host else page_of([*parts]), encoding="utf-8")
+    style = templates().get_template("style.css").render()
+    page = hosted(parts[0]) if host else page_of(parts, style, "1000px")
+    path.write_text(page, encoding="utf-8")
     return open_page(browser, path, **options)

@@ -13,7 +13,7 @@ import pytest
 
 from attlas.dynamics.section.path import NUMBERS, TrainingPaths, path_svg, training_paths
 from tests.builders.pages import open_page
-from tests.builders.view_pages import shown, view_page
+from tests.builders.views import view_page
 
 KINDS = ("positive", "negative", "neutral")
 
@@ -73,7 +73,6 @@ def test_the_slider_reads_out_and_draws_the_table(width: int, tmp_path: Path, br
     path = view_page([paths_of(frame)], tmp_path / "page.html")
     size: Any = {"width": width, "height": 800}
     page, wrong = open_page(browser, path, viewport=size)
-    shown(page)
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width
     slider = page.locator("input[type=range]")
     for at, encoder in enumerate(("none", "lstm")):
@@ -103,13 +102,11 @@ def test_the_slider_reads_out_and_draws_the_table(width: int, tmp_path: Path, br
 def test_it_plays_unless_motion_is_reduced(tmp_path: Path, browser: Any) -> None:
     path = view_page([paths_of(kinds_table(3))], tmp_path / "page.html")
     page, wrong = open_page(browser, path)
-    shown(page)
     page.locator("button", has_text="Play").click()
     assert page.locator(".readout").inner_text().startswith("Before training")
     page.wait_for_function("document.querySelector('.readout').textContent.startsWith('Epoch 2')")
     page.wait_for_function("document.querySelector('.attlas-path button').isConnected")
     assert page.locator("button", has_text="Play").is_visible()
     still, also = open_page(browser, path, reduced_motion="reduce")
-    shown(still)
     assert not still.locator("button", has_text="Play").is_visible()
     assert wrong == also == []

@@ -24,7 +24,7 @@ from attlas.explain.section.aligned import (
 from attlas.explain.section.picture import aligned_svg, ratios
 from attlas.testing import tiny
 from tests.builders.pages import open_page
-from tests.builders.view_pages import shown, view_page
+from tests.builders.views import view_page
 
 TEXTS = (
     "the cat </script><b>sat</b> on a mat & the dog saw a cat , it was good",
@@ -153,7 +153,6 @@ def test_bars_table_and_read_out_are_the_numbers_of_the_tables(
     study: attlas.Study, texts: AlignedTexts, tmp_path: Path, browser: Any
 ) -> None:
     page, wrong = open_page(browser, view_page([texts], tmp_path / "page.html"))
-    shown(page)
     page.select_option("[data-choose=text]", "2")
     one = texts.texts[2]
     assert one.attribution is not None
@@ -197,7 +196,6 @@ def test_words_are_chosen_by_keys_and_shared_by_all_views(
     texts: AlignedTexts, tmp_path: Path, browser: Any
 ) -> None:
     page, wrong = open_page(browser, view_page([texts, texts], tmp_path / "page.html"))
-    shown(page)
     first, second = page.locator("[data-view]").all()
     page.keyboard.press("Tab")  # text
     page.keyboard.press("Tab")  # attention
@@ -247,7 +245,6 @@ def test_dots_are_filled_outside_their_band(tmp_path: Path, browser: Any) -> Non
     ]
     part = AlignedTexts((replace(base, agreement=tuple(rows)),))
     page, wrong = open_page(browser, view_page([part], tmp_path / "page.html"))
-    shown(page)
     dots = page.locator("svg.agreement")
     kinds = [one.get_attribute("class") for one in dots.locator("circle").all()]
     assert kinds == ["other", "outside", "inside", "inside"]
@@ -269,7 +266,6 @@ def test_dots_are_filled_outside_their_band(tmp_path: Path, browser: Any) -> Non
 def test_few_shifts_are_said(tmp_path: Path, browser: Any) -> None:
     row = explanation_text(explain(tiny("bert", "classify"), "a cat sat", "saliency"))
     page, wrong = open_page(browser, view_page([AlignedTexts((row,))], tmp_path / "page.html"))
-    shown(page)
     assert "only 2 shifts, so the band is their whole range (33%, not 95%): too few" in (
         page.locator(".note").inner_text()
     )
@@ -283,7 +279,6 @@ def test_a_long_text_has_a_window_and_fits_a_phone(
     path = view_page([AlignedTexts((long_text(),))], tmp_path / "page.html")
     size = {"width": 390, "height": 844}
     page, wrong = open_page(browser, path, viewport=size, color_scheme=scheme)
-    shown(page)
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
     options = page.locator("[role=option]")
     assert options.count() < 20
@@ -306,7 +301,6 @@ def test_a_view_that_is_hidden_at_first_is_drawn_when_it_is_shown(
 ) -> None:
     path = view_page([texts], tmp_path / "page.html", "[data-view] { display: none }")
     page, wrong = open_page(browser, path)
-    shown(page)
     assert page.locator("[role=option]").count() == 0
     page.evaluate("document.querySelector('[data-view]').style.display = 'block'")
     page.wait_for_selector("[role=option]")

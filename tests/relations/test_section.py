@@ -41,7 +41,7 @@ from tests.builders.pages import (
     write_charts,
 )
 from tests.builders.studies import write_result
-from tests.builders.view_pages import shown, view_page
+from tests.builders.views import view_page
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -391,7 +391,6 @@ def test_triples_are_chosen_by_keys_shared_and_shown_as_a_table(
     part = TripleTexts(texts_of(*(tables[name] for name in names)))
     size: Any = {"width": 390, "height": 844}
     page, wrong = open_page(browser, view_page([part, part], tmp_path / "page.html"), viewport=size)
-    shown(page)
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
     first, second = page.locator("[data-view]").all()
     buttons = first.locator("[data-triple]")

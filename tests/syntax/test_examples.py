@@ -23,7 +23,6 @@ from attlas.testing import tiny
 from attlas.views.lines import Lines, lines_svg
 from tests.builders.pages import draw_all, open_page, write_charts
 from tests.builders.probes import PLAIN, probe, rigged, sentence, treebank
-from tests.builders.text_views import wait_for_views
 from tests.twins.syntax import between_slowly, own_words
 
 PAIRS = "all => all.map(one => [Number(one.dataset.query), Number(one.dataset.key)])"
@@ -179,7 +178,6 @@ def test_the_report_draws_lines_between_words(hostile: Study, tmp_path: Path, br
     page, wrong = open_page(browser, hostile.report(tmp_path / "report.html"))
     draw_all(page)
     assert page.locator("section .chart svg.marks").count() == 1
-    wait_for_views(page)
     select = page.locator("#syntax [data-choose=example]")
     groups = list(dict.fromkeys(one.about for one in drawn))
     assert select.locator("option").all_inner_texts() == groups

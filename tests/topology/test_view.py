@@ -28,7 +28,7 @@ from attlas.topology.section.graph import (
 from attlas.views.matrix import uniform_weights
 from tests.builders.pages import open_page
 from tests.builders.texts import sentences
-from tests.builders.view_pages import shown, view_page
+from tests.builders.views import view_page
 
 TEXT = "the cat </script><b>sat</b> on a mat & the dog saw a cat , it was good"
 few = settings(max_examples=60, deadline=None)
@@ -88,7 +88,6 @@ def test_numbers_at_any_threshold_are_those_of_betti(
     seen = attlas.attention(model, TEXT)
     graph = attention_graph(seen)
     page, wrong = open_page(browser, graph.write(tmp_path / "graph.html"))
-    shown(page)
     weights = seen.weights.float().numpy()
     heads = graph.heads
     for at in (0, len(heads) - 1):
@@ -112,7 +111,6 @@ def test_the_slider_curves_edges_and_table_have_the_same_numbers(
     text = GraphText("x", tuple("abcdefghijklmn"), tuple((0, 13) for _ in range(14)))
     part = AttentionGraphs((text,), (graph_of(weights, 0.01),), THRESHOLDS)
     page, wrong = open_page(browser, view_page([part], tmp_path / "page.html"))
-    shown(page)
     page.locator("input.slider").focus()
     for key in ("Home", "PageUp", "ArrowRight", "PageUp", "End"):
         page.keyboard.press(key)
@@ -145,7 +143,6 @@ def test_threshold_and_head_are_shared_and_tokens_are_chosen_by_keys(
 ) -> None:
     part = attention_graph(attlas.attention(tiny("bert"), TEXT)).part
     page, wrong = open_page(browser, view_page([part, part], tmp_path / "page.html"))
-    shown(page)
     first, second = page.locator("[data-view]").all()
     first.locator("button", has_text=re.compile("^0.25$")).click()
     first.locator("[data-choose=head]").select_option("3")
@@ -173,7 +170,6 @@ def test_a_graph_of_a_study_is_complete_from_where_its_slider_begins(
     betti_of = study.table("betti").set_index("text")
     assert len(part.graphs) == study.n_layers * study.n_heads
     page, wrong = open_page(browser, study.report(tmp_path / "report.html"))
-    shown(page)
     compared = 0
     for at, graph in enumerate(part.graphs):
         text, n = part.texts[graph.text].text, len(part.texts[graph.text].tokens)
@@ -204,7 +200,6 @@ def test_a_graph_fits_a_phone_in_both_themes(tmp_path: Path, browser: Any) -> No
         size: Any = {"width": 390, "height": 844}
         path = view_page([part], tmp_path / "page.html")
         page, wrong = open_page(browser, path, viewport=size, color_scheme=scheme)
-        shown(page)
         assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
         for control in page.locator("button, select, input").all():
             assert control.bounding_box()["height"] >= 24

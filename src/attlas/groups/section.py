@@ -11,10 +11,9 @@ import pandas as pd
 
 from attlas.measures.section.columns import ENTROPY, NAMED, SURFACE
 from attlas.stats.verdicts import judge
-from attlas.views.charts import head_grid
 from attlas.views.claims import Claim, whole
 from attlas.views.numbers import head_name
-from attlas.views.section import Figure, Tables, prose
+from attlas.views.section import Figure, Tables, prose, with_head_grid
 from attlas.views.tables import Column, TextTable, text_table
 
 TEXT = prose(__file__)["groups"]
@@ -91,15 +90,16 @@ def _figures(study: Tables) -> list[Figure]:
     pairs = table[["group", "other"]].drop_duplicates().head(MOST_GRIDS)
     for number, (group, other) in enumerate(pairs.itertuples(index=False, name=None)):
         rows = table[(table["group"] == group) & (table["other"] == other)]
-        figure = TEXT.figure("heads", _grid(rows), group=group, other=other)
+        words = TEXT.figure("heads", group=group, other=other)
+        figure = with_head_grid(words, *_grid(rows))
         out.append(replace(figure, name=f"heads-{number}") if len(pairs) > 1 else figure)
     if len(groups):
         out.append(TEXT.figure("groups", table=_table(study)))
     return out
 
 
-def _grid(rows: pd.DataFrame) -> Any:
-    """The differences of one group by head, one number at a time."""
+def _grid(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[Column], str | None]:
+    """The differences of one group: a row per head, a column per number, and which is first."""
     names = rows["measure"] + "." + rows["column"]
     frame = rows[["layer", "head"]].drop_duplicates().sort_values(["layer", "head"])
     columns = []
@@ -115,7 +115,7 @@ def _grid(rows: pd.DataFrame) -> Any:
         frame = frame.merge(values, on=["layer", "head"], how="left")
     strongest = rows[rows["significant"]]["beyond"].abs().dropna()
     first = names[strongest.idxmax()] if len(strongest) else None
-    return head_grid(frame.reset_index(drop=True), columns, first)
+    return frame.reset_index(drop=True), columns, first
 
 
 def _table(study: Tables) -> TextTable:

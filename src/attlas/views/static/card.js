@@ -12,6 +12,7 @@ const VERDICTS = { s: "signal", w: "weak", n: "nothing beyond chance" };
 const ICONS = { s: "●", w: "○", n: "–" };
 const ORDER = "swn-";
 const MOST = 6; // comparisons before all are asked for
+const PICTURES = ["bars", "rows", "tile", "line", "ranks"]; // in the order of a card
 const QUANTILES = { 0: "lowest", 0.25: "25%", 0.5: "median", 0.75: "75%", 1: "highest" };
 
 // What is known of all heads, with its bytes ready to read.
@@ -104,7 +105,7 @@ function facts(data, rows) {
 
 // A row as a dot with its interval and its control, on a scale from 0 to 1 where it is a share.
 function dot(row) {
-  const WIDTH = 110,
+  const WIDTH = 96,
     MIDDLE = 8;
   const ends = [row.value, row.low, row.high, row.control].filter((one) => one !== null);
   const share = !row.unit && ends.every((one) => one >= 0 && one <= 1);
@@ -153,7 +154,7 @@ function comparisons(data, heading, found) {
     (one, other) =>
       ORDER.indexOf(one.verdict) - ORDER.indexOf(other.verdict) || apart(other) - apart(one),
   );
-  const head = ["comparison", "value", "control", "n", "verdict"];
+  const head = ["comparison", "value", "control", "verdict"];
   const body = element("tbody");
   const titles = head.map((one) => element("th", { scope: "col" }, one));
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...titles)), body);
@@ -185,8 +186,12 @@ function compared(data, row) {
     name,
     element("td", { class: "number" }, element("b", {}, words.value)),
     element("td", {}, element("div", { class: "against" }, dot(row), grey(control))),
-    element("td", { class: "grey number" }, words.n),
-    element("td", {}, verdict(row.verdict) || grey("not tested")),
+    element(
+      "td",
+      {},
+      verdict(row.verdict) || grey("not tested"),
+      element("span", { class: "n" }, words.n && `n = ${words.n}`),
+    ),
   );
 }
 
@@ -221,8 +226,7 @@ function texts(data, place, signal) {
   const unit = some.unit ? `, ${some.unit}` : "";
   const control = Array.isArray(some.control) ? "" : `; uniform attention ${number(some.control)}`;
   const lines =
-    "lines: the largest weights above uniform attention; above the words to earlier ones, below " +
-    "them to later ones";
+    "lines: largest weights above uniform attention; above the words: to earlier ones";
   const note = `${some.label}${unit}${control}; ${lines}`;
   const list = element("div", { class: "texts" });
   for (let at = from + count - 1; at >= from; at--) {
@@ -282,6 +286,7 @@ function body(data, place, choose, signal) {
   const pictures = data.profiles.filter((one) =>
     one.picture === "tile" ? one.most[0][place] > 0 : one.values[place].some((v) => v !== null),
   );
+  pictures.sort((one, other) => PICTURES.indexOf(one.picture) - PICTURES.indexOf(other.picture));
   const multiples = element("div", { class: "multiples" });
   multiples.append(...pictures.map((one) => multiple(one, place, data.shape[1])));
   return [

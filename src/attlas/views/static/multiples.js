@@ -3,10 +3,12 @@ import { colour, palette } from "attlas/colour.js";
 import { element, shape } from "attlas/dom.js";
 import { headName, number, ordinal, written } from "attlas/head_numbers.js";
 
-const WIDTH = 176,
-  HEIGHT = 116,
-  BASE = 98,
-  TOP = 12;
+const WIDTH = 144,
+  HEIGHT = 104,
+  BASE = 86,
+  TOP = 12,
+  NUMBERS = 34, // room of the numbers at the ends of lines
+  LINE = 11; // pixels between two numbers
 const rgb = (shade) => `rgb(${colour(shade).join(" ")})`;
 const known = (values) => values.filter((one) => one !== null);
 const controlOf = (profile, place) => profile.control[profile.control.length > 1 ? place : 0];
@@ -50,18 +52,43 @@ function text(words, x, y, anchor = "start", kind = "") {
   return shape("text", { x, y, "text-anchor": anchor, class: kind }, words);
 }
 
-function ends(svg, profile, chosen, at) {
-  const last = profile.labels.length - 1,
+// The names of both ends of an axis, and of what is chosen: alone where there is no room for all.
+function ends(svg, profile, chosen, at, right = WIDTH) {
+  const { labels } = profile,
+    last = labels.length - 1,
     width = (label) => 6.2 * label.length,
-    own = profile.labels[chosen];
-  const middle = Math.max(width(own) / 2 + 1, Math.min(WIDTH - width(own) / 2 - 1, at(chosen)));
-  const left = middle - width(own) / 2,
-    right = middle + width(own) / 2;
-  if (width(profile.labels[0]) < left) svg.append(text(profile.labels[0], 1, HEIGHT - 4));
-  if (WIDTH - width(profile.labels[last]) > right) {
-    svg.append(text(profile.labels[last], WIDTH - 1, HEIGHT - 4, "end"));
+    own = labels[chosen];
+  const isLong = width(labels[0]) + width(labels[last]) + 6 > right && last > 2;
+  const first = isLong ? `‹ ${labels[1]}` : labels[0],
+    final = isLong ? `${labels[last - 1]} ›` : labels[last];
+  const half = width(own) / 2;
+  const middle = Math.max(half + 1, Math.min(right - half - 1, at(chosen)));
+  const [from, to] = [middle - half, middle + half];
+  const kind = (index) => (index === chosen ? "chosen" : "");
+  const both = width(first) + width(final) + 6 < right && last > 0;
+  const inside = chosen > 0 && chosen < last;
+  const room = width(first) + 2 < from && right - width(final) - 2 > to;
+  if (both) {
+    svg.append(text(first, 1, HEIGHT - 4, "start", kind(0)));
+    svg.append(text(final, right - 1, HEIGHT - 4, "end", kind(last)));
   }
-  svg.append(text(own, middle, HEIGHT - 4, "middle", "chosen"));
+  if (!both || (inside && room)) svg.append(text(own, middle, HEIGHT - 4, "middle", "chosen"));
+}
+
+// The numbers at which a line and that of its control end, apart from each other.
+function endNumbers(svg, values, control, x, y) {
+  const last = (some) => some.findLastIndex((one) => one !== null);
+  const at = [last(values), last(control)];
+  if (at[0] < 0) return;
+  const places = [y(values[at[0]]), at[1] < 0 ? -LINE : y(control[at[1]])];
+  const gap = places[0] - places[1];
+  if (Math.abs(gap) < LINE) {
+    const middle = Math.min((places[0] + places[1]) / 2, BASE - LINE / 2 + 3);
+    const side = gap < 0 ? -1 : 1;
+    [places[0], places[1]] = [middle + (side * LINE) / 2, middle - (side * LINE) / 2];
+  }
+  svg.append(text(number(values[at[0]]), x(at[0]) + 6, places[0] + 4, "start", "own"));
+  if (at[1] >= 0) svg.append(text(number(control[at[1]]), x(at[1]) + 6, places[1] + 4));
 }
 
 function bars(svg, profile, place, chosen) {
@@ -101,24 +128,25 @@ function lines(svg, profile, place, chosen) {
     control = controlOf(profile, place);
   const { low, high } = span(profile, place);
   const y = (value) => BASE - ((value - low) / (high - low)) * (BASE - TOP);
-  const step = (WIDTH - 16) / Math.max(1, values.length - 1),
-    x = (at) => 8 + at * step;
-  svg.append(shape("line", { x1: 0, x2: WIDTH, y1: y(0), y2: y(0), class: "axis" }));
+  const right = WIDTH - NUMBERS;
+  const step = (right - 12) / Math.max(1, values.length - 1),
+    x = (at) => 6 + at * step;
+  svg.append(shape("line", { x1: 0, x2: right, y1: y(0), y2: y(0), class: "axis" }));
   svg.append(line(control, x, y, "control"), line(values, x, y, "own"));
   values.forEach((value, at) => {
     if (value === null) return;
     const kind = at === chosen ? "mark" : "";
     svg.append(shape("circle", { cx: x(at), cy: y(value), r: kind ? 4 : 2.5, class: kind }));
   });
-  ends(svg, profile, chosen, x);
-  svg.append(text(number(high), WIDTH - 1, TOP - 3, "end"));
+  ends(svg, profile, chosen, x, right);
+  endNumbers(svg, values, control, x, y);
 }
 
 function rows(svg, profile, place, chosen) {
   const values = profile.values[place],
     control = controlOf(profile, place);
   const { low, high } = span(profile, place);
-  const from = 66,
+  const from = 62,
     x = (value) => from + ((value - low) / (high - low)) * (WIDTH - from - 26);
   const step = HEIGHT / values.length;
   values.forEach((value, at) => {
@@ -187,10 +215,10 @@ export function tile(profile, place, label) {
 function heatMap(profile, place, figure) {
   const most = profile.most[0][place];
   const label = `${profile.title}: ${profile.x}; largest cell ${number(most)}`;
-  const notes = [profile.x, "own root scale", `largest ${number(most)}`];
-  const side = element("div", { class: "notes" }, ...notes.map((one) => element("div", {}, one)));
-  figure.append(element("div", { class: "tile" }, tile(profile, place, label), side));
-  figure.append(element("figcaption", {}, `no tint at or below ${profile.control_name}`));
+  figure.append(element("div", { class: "tile" }, tile(profile, place, label)));
+  const largest = element("figcaption", {}, element("b", {}, "largest"), ` ${number(most)}`);
+  const note = `${profile.x}; own root scale, no tint at or below ${profile.control_name}`;
+  figure.append(largest, element("p", { class: "grey" }, note));
 }
 
 // What a picture says of an x: its value and its control.
@@ -255,11 +283,11 @@ export function multiple(profile, place, heads) {
   });
   svg.addEventListener("click", (event) => {
     const box = svg.getBoundingClientRect();
-    const share = down
-      ? (event.clientY - box.top) / box.height
-      : (event.clientX - box.left) / box.width;
-    const last = profile.labels.length - (profile.picture === "line" ? 1 : 0);
-    choose(profile.picture === "line" ? Math.round(share * last) : Math.floor(share * last));
+    const count = profile.labels.length;
+    const across = ((event.clientX - box.left) / box.width) * WIDTH;
+    if (down) choose(Math.floor(((event.clientY - box.top) / box.height) * count));
+    else if (profile.picture === "bars") choose(Math.floor((across / WIDTH) * count));
+    else choose(Math.min(count - 1, Math.round((across / (WIDTH - NUMBERS)) * (count - 1))));
   });
   draw();
   return figure;
