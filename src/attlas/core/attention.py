@@ -221,6 +221,14 @@ class Attention(Memo, ABC):
         """The same layer of one of the texts."""
 
     @abstractmethod
+    def of_heads(self, heads: slice) -> Attention:
+        """The same layer with some of its heads."""
+
+    @abstractmethod
+    def row(self, query: int) -> Tensor:
+        """What a query of the first text attends to, in every head: [head, key]."""
+
+    @abstractmethod
     def over_heads(self) -> Attention:
         """The same layer with one head, the mean of all."""
 
@@ -398,6 +406,15 @@ class DenseAttention(Attention):
             visible = visible[text : text + 1]
         weights = self.weights[text : text + 1]
         return DenseAttention(weights, self.batch.of_text(text), self.index, visible)
+
+    def of_heads(self, heads: slice) -> DenseAttention:
+        seen = self.visible
+        if seen is not None and seen.shape[1] > 1:
+            seen = seen[:, heads]
+        return DenseAttention(self.weights[:, heads], self.batch, self.index, seen)
+
+    def row(self, query: int) -> Tensor:
+        return self.weights[0, :, query]
 
     def over_heads(self) -> DenseAttention:
         seen = None if self.visible is None else self.visible.any(1, keepdim=True)

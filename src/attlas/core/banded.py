@@ -273,6 +273,20 @@ class BandedAttention(Attention):
         rest = (self.global_positions[one], self.batch.of_text(text), self.index, seen)
         return BandedAttention(band, columns, rows, *rest)
 
+    def of_heads(self, heads: slice) -> BandedAttention:
+        return self._like(*(part[:, heads] for part in self.parts))
+
+    def row(self, query: int) -> Tensor:
+        positions = self.global_positions[0]
+        if bool(self.is_global[0, query]):
+            return self.rows[0, :, int((positions == query).nonzero()[0, 0])]
+        first, stop = max(query - self.reach, 0), min(query + self.reach + 1, self.n_tokens)
+        out = self.band.new_zeros(self.n_heads, self.n_tokens)
+        shift = self.reach - query
+        out[:, first:stop] = self.band[0, :, query, first + shift : stop + shift]
+        out[:, positions] = self.columns[0, :, query]
+        return out
+
     def over_heads(self) -> BandedAttention:
         return self._like(*(part.mean(1, keepdim=True) for part in self.parts))
 

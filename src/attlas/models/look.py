@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -62,7 +62,7 @@ class TextAttention:
     def weights(self) -> Tensor:
         """All weights, [layer, head, query, key]."""
         if self.square is None:
-            size = _bytes(self.n_layers, self.n_heads, len(self.tokens)) / 2**30
+            size = weight_bytes(self.n_layers, self.n_heads, len(self.tokens)) / 2**30
             raise ModelError(
                 f"the weights of all layers for {len(self.tokens):,} tokens would take {size:.1f} "
                 "GB and were not kept; use received() for attention received per token, and grids "
@@ -269,14 +269,28 @@ def attention(
     """
     asked = parse_matrices(matrix, (model.n_layers, model.n_heads))
     check_tokens(matrix_tokens)
+
+    def keep(n_tokens: int) -> TextPass:
+        n_bytes = weight_bytes(model.n_layers, model.n_heads, n_tokens)
+        return TextPass(n_bytes <= MOST_BYTES, asked, matrix_tokens)
+
+    return text_attention(model, text, keep, importance)
+
+
+def text_attention(
+    model: Model,
+    text: str | Text,
+    keep: Callable[[int], TextPass],
+    importance: Floats | None = None,
+) -> TextAttention:
+    """The attention of one text, of which `keep` keeps what it wants, given its tokens."""
     text = Text("text", text) if isinstance(text, str) else text
     if (problem := text.problem()) is not None:
         raise CorpusError(f"the text cannot be analysed: {problem}")
     encoded = model.encode([(0, text)])
     _check_importance(importance, model)
     batch = next(iter(model.batches(encoded)))
-    n_bytes = _bytes(model.n_layers, model.n_heads, len(encoded[0]))
-    seen = TextPass(n_bytes <= MOST_BYTES, asked, matrix_tokens)
+    seen = keep(len(encoded[0]))
     model.forward(batch, seen.add)
     if seen.total is None:
         raise ModelError(f"{model.name} yielded no attention")
@@ -292,9 +306,9 @@ def attention(
         visible_of(seen.visible),
         pd.concat(seen.heads, ignore_index=True),
         torch.stack(seen.layers) if seen.small else None,
-        None if seen.small else seen.tops.result(mean_tops),
+        seen.largest(mean_tops),
         importance,
-        tuple(seen.matrices[one] for one in asked),
+        tuple(seen.matrices[one] for one in seen.asked),
     )
 
 
@@ -308,5 +322,10 @@ def _check_importance(importance: Floats | None, model: Model) -> None:
         )
 
 
-def _bytes(layers: int, heads: int, tokens: int) -> int:
+def weight_bytes(layers: int, heads: int, tokens: int) -> int:
+    """The size of all weights of a text as float32.
+
+    >>> weight_bytes(6, 12, 512) / 2**20
+    72.0
+    """
     return 4 * layers * heads * tokens**2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -52,10 +52,34 @@ class TextPass:
                 self.matrices[index, head] = head_codes(layer, head, self.matrix_tokens)
         mean = layer.over_heads()
         self.total = mean if self.total is None else self.total.plus(mean)
+        self.keep(layer)
+
+    def keep(self, layer: Attention) -> None:
+        """Keep the weights of a layer, or the largest of each word."""
         if self.small:
             self.layers.append(layer.dense().weights[0].cpu())
         else:
             self.tops.add(layer)
+
+    def largest(self, mean: Tops) -> Tops | None:
+        """The largest weights of all heads, if not all weights are kept."""
+        return None if self.small else self.tops.result(mean)
+
+
+class LayersPass(TextPass):
+    """Keeps whole layers, as they are: what else is wanted of them is computed later."""
+
+    def __init__(self, report: Callable[[int], None]) -> None:
+        super().__init__(small=False, asked=(), matrix_tokens=1)
+        self.passed: list[Attention] = []
+        self.report = report  # called with each layer that has passed
+
+    def keep(self, layer: Attention) -> None:
+        self.passed.append(layer.of_heads(slice(None)))
+        self.report(layer.index)
+
+    def largest(self, mean: Tops) -> Tops | None:
+        return None
 
 
 class TopWords:
@@ -95,6 +119,11 @@ def _all_heads(layer: BandedAttention) -> tuple[Iterator[Attention], Attention]:
     """The same of a band."""
     (words,) = layer.to_words()
     return iter([words]), words.over_heads()
+
+
+def top_words(layer: Attention) -> Tops:
+    """The largest weights between words in a layer of one text, with one head."""
+    return _largest(layer.to_words()[0])
 
 
 def _largest(words: Attention) -> Tops:
@@ -155,6 +184,6 @@ def visible_of(layers: list[tuple[tuple[VisibleRanges, ...], Ints]]) -> Visible:
 
 def mean_tops_of(total: Attention, layers: int) -> Tops:
     """The words that go with each word in the mean of all heads, from the sum over layers."""
-    every = _largest(total.to_words()[0])
+    every = top_words(total)
     share = np.float32(layers)
     return Tops(every.words, every.weights / share, every.rest / share)
