@@ -8,12 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 gc.set_threshold(50_000, 20, 20)  # a second of every import is a look through what stays
 os.fsync = lambda file: None  # type: ignore[assignment]  # no test loses power; disks take long
 THREADS = int(
     os.environ.get("ATTLAS_TEST_THREADS", "1")
 )  # 2: another order of sums, as on other machines
+
+# how long an example takes says nothing about the code: the first one compiles, and other work may
+# share the machine
+settings.register_profile("attlas", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("attlas")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -191,7 +191,7 @@ def test_a_text_without_tokens_has_no_words():
     assert (len(words), words.of.tolist(), words.missing) == (0, [], ())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(strategies.texts(), st.sampled_from(["bert", "tiny", "bytes", "pairs"]), st.booleans())
 @example("\u0600 x", "bytes", False)
 def test_every_token_has_a_word_that_holds_it_and_words_stand_in_text_order(text, name, is_given):

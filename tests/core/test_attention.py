@@ -16,7 +16,7 @@ from tests.close import close
 from tests.twins import attention as twins
 
 near = {"rtol": 1e-6, "atol": 1e-6}
-few = settings(max_examples=100, deadline=None)
+few = settings(max_examples=100)
 
 
 def agrees(layer, weights, visible, seed=0):

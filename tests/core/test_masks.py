@@ -374,7 +374,7 @@ def test_lists_hold_what_a_reader_expects_and_nothing_else():
 names = st.sampled_from(["tiny", "bytes", "merged", "pairs"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     text=strategies.texts(),
     name=names,
@@ -396,7 +396,7 @@ def test_each_kind_is_part_of_the_one_before(text, name, spoken):
         assert masks[-1][0].tolist() == of_content_slowly(batch, stops)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rng=strategies.generators, n_texts=st.integers(0, 3), n=st.integers(1, 9))
 def test_kinds_on_batches_of_several_texts(rng, n_texts, n):
     batch = strategies.make_batch(rng, n_texts, n)

@@ -75,7 +75,7 @@ def test_a_text_is_drawn_by_itself_alone() -> None:
     assert draws([]).weights.shape == (0, REPLICATES)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(strategies.generators, st.integers(1, 6), st.sampled_from([np.float32, np.float64]))
 def test_replicates_are_their_twin_in_any_grouping(rng, n_texts, dtype) -> None:
     values = rng.normal(size=(n_texts, 2, 3)).astype(dtype)

@@ -16,7 +16,7 @@ from safetensors.numpy import load, save
 from attlas.core.states import Histogram, Moments, Rows, Sample, State, Sums, TopList
 from tests import strategies
 
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=60)
 LAYERS, HEADS = 2, 3
 
 

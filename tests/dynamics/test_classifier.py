@@ -87,7 +87,7 @@ def same_parts(one: AttentionClassifier, other: AttentionClassifier) -> bool:
 
 
 @given(strategies.generators)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_bags_are_lists_of_lists(rng):
     ragged = drawn_bags(rng)
     texts, codes = texts_of(ragged), rng.integers(0, 3, len(ragged))
@@ -175,7 +175,7 @@ def test_dropout_drops_its_share_everywhere_and_scales_the_rest(rate):
 
 
 @given(strategies.generators, st.sampled_from([0.0, 0.3, 0.8]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_scatter_sums_by_word_what_gather_let_through(rng, rate):
     ragged, seed = drawn_bags(rng, words=4), int(rng.integers(1 << 32))
     passed = np.empty((len(ragged.ids), 3), dtype=np.float32)
@@ -220,7 +220,7 @@ def test_rows_learn_as_torch_optimizers(optimizer):
 
 
 @given(strategies.generators, st.booleans())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_pool_has_the_right_gradient(rng, ties):
     ragged = drawn_bags(rng, texts=4)
     vectors = torch.from_numpy(rng.normal(size=(len(ragged.ids), 3))).requires_grad_()
@@ -273,7 +273,7 @@ def gates_of_torch(part: torch.Tensor) -> torch.Tensor:
 
 
 @given(strategies.generators, st.sampled_from(["any", "one", "equal"]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_the_recurrent_layer_is_that_of_torch_text_by_text(rng, kind):
     lengths = {"any": rng.integers(1, 6, 4), "one": np.ones(3, dtype=int), "equal": np.full(3, 4)}[
         kind
@@ -484,7 +484,7 @@ def drawn_parameters(
     st.integers(1, 7),
     st.integers(6, 7),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_flow_is_what_automatic_differentiation_finds(
     rng, outputs, affine, additive, frozen, texts, longest, words
 ):
@@ -541,7 +541,7 @@ def moved(
     st.booleans(),
     st.integers(5, 6),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_flow_is_what_a_small_step_does(rng, outputs, affine, additive, frozen, words):
     parameters = drawn_parameters(rng, 5, outputs, affine, additive, frozen)
     ragged = drawn_bags(rng, words=words)
@@ -556,7 +556,7 @@ def test_the_flow_is_what_a_small_step_does(rng, outputs, affine, additive, froz
 
 
 @given(strategies.generators, st.booleans())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_every_term_is_the_papers(rng, affine):
     parameters, ragged = drawn_parameters(rng, affine=affine), drawn_bags(rng)
     codes = rng.integers(0, 2, len(ragged))
@@ -570,7 +570,7 @@ def test_every_term_is_the_papers(rng, affine):
 
 
 @given(strategies.generators, st.integers(3, 4))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_every_term_of_many_classes_is_the_papers_without_its_slips(rng, classes):
     parameters, ragged = drawn_parameters(rng, outputs=classes), drawn_bags(rng)
     codes = rng.integers(0, classes, len(ragged))
@@ -1198,7 +1198,7 @@ def test_of_many_polarities_a_words_own_counts():
     st.lists(st.integers(0, 6), min_size=2, max_size=12),
     st.lists(st.integers(0, 6), min_size=2, max_size=12),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_area_is_scikit_learns_with_delongs_interval(above, below):
     found = auc(np.array(above), np.array(below))
     area, variance = auc_slowly(above, below)
@@ -1863,7 +1863,7 @@ def test_the_papers_corpus_is_the_default(papers):
 
 
 @given(st.integers(2, 5), st.integers(0, 40), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_corpora_have_their_sizes_and_ratios(classes, more, data):
     ratio = data.draw(
         st.lists(

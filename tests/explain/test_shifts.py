@@ -13,7 +13,7 @@ from attlas.explain.shifts import SHIFTS, band, shifted_taus, spread_shifts, tau
 from attlas.stats.chance import permutations
 from tests.twins.explain import shifted_taus_slowly
 
-few = settings(max_examples=60, deadline=None)  # the first call compiles
+few = settings(max_examples=60)  # the first call compiles
 
 
 @st.composite

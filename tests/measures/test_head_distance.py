@@ -37,7 +37,7 @@ def test_x_log_x_is_that_of_float64():
 
 
 @given(strategies.matrices(max_tokens=70))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_row_entropy_is_that_of_float64(weights):
     exact = weights.astype(np.float64)
     expected = -(exact * np.log(np.where(exact > 0, exact, 1))).sum(-1)
@@ -135,7 +135,7 @@ def test_divergences_are_their_twin(family, global_tokens):
 @given(
     st.one_of(strategies.dense_layers(), strategies.banded_layers()), st.sampled_from([0.0, 0.001])
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_divergences_of_any_layer_are_their_twin_and_their_root_is_a_distance(drawn, smoothing):
     between, from_even, _ = slowly([drawn.layer], smoothing)
     found, found_even = divergences([drawn.layer], smoothing)
@@ -147,7 +147,7 @@ def test_divergences_of_any_layer_are_their_twin_and_their_root_is_a_distance(dr
 
 
 @given(strategies.generators)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_layers_of_several_reaches_and_heads_that_are_the_same(random):
     """A narrow band and a wide one of the same batch, and the very same heads again in another
     layer."""

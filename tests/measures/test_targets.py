@@ -149,7 +149,7 @@ STRINGS = st.lists(st.text("abcdef", min_size=1, max_size=2), max_size=30)
 
 
 @given(st.lists(STRINGS, min_size=1, max_size=6), st.integers(1, 5), st.frozensets(st.just("a")))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_sample_of_types_does_not_depend_on_how_texts_are_divided(parts, size, always):
     def sampled(strings):
         sample = TypeSample(1, size=size, always=always)

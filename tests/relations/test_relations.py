@@ -242,7 +242,7 @@ class Passes:
     st.integers(1, 4),
     st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_between_units_is_its_slow_twin(made, rng, units, mean):
     texts, n = len(made.weights), made.weights.shape[-1]
     members = rng.random((texts, units, n)) < rng.choice([0.0, 0.3, 0.8], (texts, units, 1))
@@ -344,7 +344,7 @@ def texts_with_cases(draw: st.DrawFn) -> tuple[str, list[Case]]:
 @example(
     ("Ann Ann Ann 👍🏽 the", [Case(0, (12, 15), (0, 3), None)]), False, 9
 )  # ends in the space before the cut
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_gather_is_one_slow_pass_for_each_triple(made, mean, limit):
     model = replace(SLOW_MODEL, limit=limit) if limit else SLOW_MODEL
     slow, (string, cases) = Slow(model), made
@@ -974,7 +974,7 @@ def test_the_published_reader_is_saga_on_what_is_there(classes):
 
 
 @given(strategies.generators, st.integers(2, 40))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_scores_are_scikit_learns(rng, size):
     related = rng.random(size) < 0.6
     related[:2] = True, False
@@ -1077,7 +1077,7 @@ def test_precision_recall_and_f1_by_hand():
 
 
 @given(strategies.generators, st.booleans(), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_matching_is_its_slow_twin(rng, strict, relation):
     texts = ["abc abd xyz abc ab", "the cat the dog"]
 

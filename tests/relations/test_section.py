@@ -494,7 +494,7 @@ def joins_of(known: dict[str, Any]) -> set[tuple[Any, Any]]:
 
 
 @given(st.integers(2, 14), st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_tree_is_laid_out_as_scipy_does(count: int, seed: int) -> None:
     vectors = np.random.default_rng(seed).normal(size=(count, 4))
     frame = tree_of(vectors, [f"r{number}" for number in range(count)])
@@ -579,7 +579,7 @@ def text_with(*triples: tuple[str, str, str], status: str = "found") -> TripleTe
         max_size=10,
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_graph_has_a_node_for_each_phrase_and_an_edge_for_each_triple(
     triples: list[tuple[str, str, str]],
 ) -> None:

@@ -13,7 +13,7 @@ from tests import strategies
 from tests.twins.stats import best_slowly
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(strategies.generators)
 def test_the_best_is_that_of_a_loop(rng: np.random.Generator) -> None:
     shape = tuple(rng.integers(1, 4, 3))
@@ -25,7 +25,7 @@ def test_the_best_is_that_of_a_loop(rng: np.random.Generator) -> None:
     assert (np.diff(scores.reshape(-1)[order]) <= 0).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(strategies.generators)
 def test_a_table_of_heads_in_any_order_names_the_same_heads(rng: np.random.Generator) -> None:
     grid = rng.integers(0, 3, (3, 4)) / 2

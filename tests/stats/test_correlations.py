@@ -14,7 +14,7 @@ from attlas.stats.correlations import pearson, spearman
 from tests import strategies
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(strategies.generators)
 def test_correlations_are_scipys(rng: np.random.Generator) -> None:
     size = int(rng.integers(3, 30))

@@ -20,7 +20,6 @@ from tests.twins.stats import bootstrap_slowly
 counts = st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
 
-@settings(deadline=None)
 @given(counts)
 def test_wilsons_interval_is_scipys(count: tuple[int, int]) -> None:
     right, n = count
@@ -37,7 +36,7 @@ def told_of(right: int, n: int) -> Answers:
     return Answers(np.tile(np.arange(n), 2), related, correct, gold, named)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(counts)
 def test_the_same_counts_have_the_same_interval_everywhere(count: tuple[int, int]) -> None:
     right, n = count

@@ -26,7 +26,7 @@ from attlas.stats.scores import (
 from tests import strategies
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(strategies.generators)
 def test_scores_are_scikit_learns(rng: np.random.Generator) -> None:
     size = int(rng.integers(1, 40))

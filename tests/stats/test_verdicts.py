@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from scipy.special import stdtr, stdtrit
 from scipy.stats import false_discovery_control
 
@@ -43,7 +43,6 @@ def test_quantiles_are_students(texts: int, level: float) -> None:
 
 
 @given(st.lists(st.floats(0, 5, allow_nan=False), min_size=1, max_size=60), st.integers(30, 2000))
-@settings(deadline=None)
 def test_discoveries_are_scipys(sizes: list[float], texts: int) -> None:
     """With p-values of Student's t, whose 95% interval has the width of one."""
     wide = np.array(sizes)
@@ -74,7 +73,6 @@ def test_choosing_the_best_of_many_is_corrected() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0.001, 1)), min_size=1, max_size=40))
-@settings(deadline=None)
 def test_a_signal_has_an_interval_without_zero(rows: list[tuple[float, float]]) -> None:
     for one in judge([comparison(*row, direction="either") for row in rows], SMALLEST):
         assert one.low <= one.comparison.low

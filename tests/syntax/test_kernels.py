@@ -11,7 +11,7 @@ from tests.twins.syntax import most_slowly
 
 
 @given(strategies.generators, st.integers(1, 12), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_most_attended_is_its_twin(random, n, ties):
     words = int(random.integers(1, 7))
     of = random.integers(-1, words, n)

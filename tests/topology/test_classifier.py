@@ -185,7 +185,7 @@ def test_without_dev_the_chosen_classifier_is_fitted_on_all(classes: int) -> Non
     ).all()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.integers(2, 12),
     st.integers(1, 4),
@@ -579,7 +579,7 @@ def test_nothing_is_predicted_before_it_is_fitted() -> None:
 # --- scores ------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.integers(1, 4).flatmap(
         lambda k: st.lists(

@@ -31,7 +31,7 @@ from attlas.topology.templates import TEMPLATES, Templates, template_distances
 from tests import strategies
 from tests.twins import attention as attention_twins, topology as topology_twins
 
-few = settings(max_examples=100, deadline=None)
+few = settings(max_examples=100)
 near = {"rtol": 1e-9, "atol": 1e-9}
 SENTENCES = ("The cat sat.", "It was not, in the end, a very good film.", "Why?")
 TEXTS = (
@@ -554,7 +554,7 @@ def test_directed_invariants_are_those_of_networkx(graphs, cap):
     assert [numbers.dtype.kind for numbers in found] == ["i", "i", "f", "i", "i"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(4, 7), st.floats(0.1, 0.9), strategies.generators)
 def test_cycles_of_small_digraphs_are_all_counted(n, share, rng):
     edges = (rng.random((n, n)) < share).astype(np.float64)

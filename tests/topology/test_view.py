@@ -31,7 +31,7 @@ from tests.builders.texts import sentences
 from tests.builders.views import view_page
 
 TEXT = "the cat </script><b>sat</b> on a mat & the dog saw a cat , it was good"
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=60)
 MODULE = "attlas.topology.section/graph.js"
 
 

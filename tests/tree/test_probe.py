@@ -73,7 +73,7 @@ def best_by_networkx(scores: np.ndarray) -> float:
 
 
 @given(st.integers(1, 5), st.integers(0, 10**6), st.booleans(), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_spanning_tree_is_the_best_of_all_trees(
     n: int, seed: int, ties: bool, forbidden: bool
 ) -> None:
@@ -111,7 +111,7 @@ def greedy_tree(scores: np.ndarray, order: Sequence[int]) -> list[int]:
 
 
 @given(st.integers(2, 40), st.integers(0, 10**6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_spanning_tree_is_at_least_as_good_as_a_greedy_one(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=(n + 1, n))

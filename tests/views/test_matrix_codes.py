@@ -54,7 +54,7 @@ def test_the_rounding_is_the_smallest_that_holds() -> None:
     assert 0.99 * ROUNDING < worst <= ROUNDING + 1e-12
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.one_of(dense_layers(), banded_layers()), st.integers(1, 10))
 def test_codes_of_a_layer_are_those_of_its_square(made: Layer, most: int) -> None:
     """Dense and banded layers, whatever their heads see, and their first tokens alone."""

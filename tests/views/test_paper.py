@@ -228,7 +228,7 @@ def test_cells_of_a_long_text_are_one_image() -> None:
 
 
 @given(st.text(max_size=40), st.text(max_size=200), st.floats(100, 2000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_hostile_strings_make_whole_pictures(title: str, about: str, width: float) -> None:
     svg = stacked(heading_svg(title, [about], width), legend_svg(title, about, width))
     ElementTree.fromstring(svg)
