@@ -8,7 +8,6 @@ scripts in texts; other users of a network.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import ipaddress
 import logging
@@ -76,7 +75,7 @@ class Access:
     @property
     def session(self) -> str:
         """The value of the cookie: it is made of the token, and does not show it."""
-        return hmac.new(self.secret, b"session", hashlib.sha256).hexdigest()
+        return hmac.new(self.secret, b"session", "sha256").hexdigest()
 
     @property
     def origins(self) -> frozenset[str]:
@@ -85,7 +84,7 @@ class Access:
     def opaque(self, *parts: str) -> str:
         """A name that no one can guess who does not have it: 20 letters from parts of text."""
         joined = b"".join(len(one.encode()).to_bytes(8) + one.encode() for one in parts)
-        return hmac.new(self.secret, joined, hashlib.sha256).hexdigest()[:20]
+        return hmac.new(self.secret, joined, "sha256").hexdigest()[:20]
 
 
 def access_for(host: str, port: int, names: tuple[str, ...] = ()) -> Access:
