@@ -39,7 +39,16 @@ SUBJECTS = (
     "attlas.lengthen",
     "attlas.groups",
 )
-TAKEN = ("study", "look", "report", "tour", "measures", "reproduce", "relations extract")  # verbs
+TAKEN = (
+    "study",
+    "look",
+    "report",
+    "serve",
+    "tour",
+    "measures",
+    "reproduce",
+    "relations extract",
+)  # verbs
 GROUP, MEASURE_GROUP = "attlas.subjects", "attlas.measures"
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from uvicorn import Server
 
-from attlas.cli.serve import serve_folder
+from attlas.cli.serve import serve_folders
 from tests.attacks.verbs import VERBS
 from tests.builders.processes import Start
 
@@ -47,7 +47,7 @@ def test_no_verb_uses_the_network(
 def test_pages_are_served_on_loopback_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     monkeypatch.setattr(
-        ThreadingHTTPServer, "serve_forever", lambda server: seen.append(server.server_address[0])
+        Server, "run", lambda server, sockets: seen.append(sockets[0].getsockname()[0])
     )
-    serve_folder(tmp_path, 0)
+    serve_folders([tmp_path], port=0)
     assert seen == ["127.0.0.1"]

@@ -14,13 +14,13 @@ from attlas.cli import study  # its verbs register themselves, before the others
 from attlas.cli import report
 
 # isort: split
-from attlas.cli import reproduce, tour
+from attlas.cli import reproduce, serve, tour
 from attlas.cli.app import app
 from attlas.cli.extract import add_extract
 from attlas.cli.subjects import add_verbs
 from attlas.support.errors import AttlasError
 
-__all__ = ["app", "report", "reproduce", "run", "study", "tour"]
+__all__ = ["app", "report", "reproduce", "run", "serve", "study", "tour"]
 
 add_verbs()
 add_extract()

@@ -1,27 +1,92 @@
-"""Serve a study's report on this machine."""
+"""attlas serve: results in the browser, on this machine."""
 
 from __future__ import annotations
 
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+import socket
+import threading
+import webbrowser
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from attlas.cli.app import app, whole
 from attlas.support.errors import AttlasError
+from attlas.support.options import Option
+
+LOOPBACK, PORT = "127.0.0.1", 8765
+PORTS = Option("Port; 0 for any free one.", at_least=0, at_most=65_535)
+NEEDED = ("fastapi", "uvicorn")
+DEFAULT = Path("runs")
 
 
-def serve_folder(folder: Path, port: int) -> None:
-    """Serve a folder on loopback until interrupted."""
+@app.command()
+def serve(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[DIR]...",
+            help="Result folders, or folders that hold some (default: runs).",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", help="Model that pages may run; may be repeated."),
+    ] = None,
+    port: Annotated[int, whole("--port", PORTS)] = PORT,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = LOOPBACK,
+    open_page: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the first page in a browser.")
+    ] = False,
+) -> None:
+    """Serve results as pages in the browser until interrupted."""
+    serve_folders(
+        folders or [DEFAULT], models=model or [], port=port, host=host, open_page=open_page
+    )
+
+
+def serve_folders(
+    folders: Sequence[Path],
+    *,
+    models: Sequence[str] = (),
+    port: int = PORT,
+    host: str = LOOPBACK,
+    open_page: bool = False,
+) -> None:
+    """Serve the results in folders until interrupted."""
+    if any(find_spec(name) is None for name in NEEDED):
+        raise AttlasError("attlas serve needs two more packages: pip install 'attlas[web]'")
+    import uvicorn
+
+    from attlas.web.app import create_app
+    from attlas.web.library import Library
+
+    library = Library(folders)
+    with _listening(host, port) as listener:
+        name = f"[{host}]" if ":" in host else host
+        address = f"http://{name}:{listener.getsockname()[1]}/"
+        print(f"serving   {address}  (Ctrl-C ends it)", flush=True)
+        if open_page:
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        settings = uvicorn.Config(create_app(library), log_level="warning", server_header=False)
+        uvicorn.Server(settings).run(sockets=[listener])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens, bound before the address is printed."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        server = ThreadingHTTPServer(
-            ("127.0.0.1", port), partial(SimpleHTTPRequestHandler, directory=str(folder))
-        )
-    except OSError as error:
+        listener.bind((host, port))
+        listener.listen()
+    except (OSError, OverflowError) as error:
+        listener.close()
+        reason = getattr(error, "strerror", "") or error
         raise AttlasError(
-            f"port {port} cannot be used ({error.strerror}); choose another with --port"
+            f"port {port} of {host} cannot be used ({reason}); choose another with --port"
         ) from error
-    with server:
-        print(
-            f"serving   http://127.0.0.1:{server.server_port}/report.html  (Ctrl-C ends it)",
-            flush=True,
-        )
-        server.serve_forever()
+    return listener

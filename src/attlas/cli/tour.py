@@ -49,7 +49,9 @@ def tour(
     ] = False,
     serve: Annotated[
         bool,
-        typer.Option("--serve/--no-serve", help="Serve the report locally until interrupted."),
+        typer.Option(
+            "--serve/--no-serve", help="Serve the results in the browser until interrupted."
+        ),
     ] = False,
     port: Annotated[int, whole("--port", PORT)] = 8765,
     as_json: Json = False,
@@ -65,9 +67,9 @@ def tour(
         page = result.report(folder / "report.html")
     print_study(result, page, as_json, "attlas study --data YOUR.csv --text COLUMN --out runs/mine")
     if serve:
-        from attlas.cli.serve import serve_folder
+        from attlas.cli.serve import serve_folders
 
-        serve_folder(folder, port)
+        serve_folders([folder], port=port)
 
 
 @dataclass(frozen=True)

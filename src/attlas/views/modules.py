@@ -68,10 +68,10 @@ class View:
 @cache
 def source(module: str) -> str:
     """The code of a module."""
-    return _file(module).read_text(encoding="utf-8")
+    return resource(module).read_text(encoding="utf-8")
 
 
-def _file(name: str) -> Traversable:
+def resource(name: str) -> Traversable:
     """A file of `static` by the name of its package: `attlas/text.css`."""
     package, _, name = name.rpartition("/")
     return files(PACKAGE if package == "attlas" else package) / "static" / name
@@ -83,7 +83,7 @@ def styles(modules: Iterable[str]) -> str:
     Those of all views come first.
     """
     own = (one.removesuffix(".js") + ".css" for one in with_imports(modules))
-    sheets = map(_file, (BASE, *own))
+    sheets = map(resource, (BASE, *own))
     return "\n".join(one.read_text(encoding="utf-8") for one in sheets if one.is_file())
 
 

@@ -53,11 +53,16 @@ ON_A_PAGE = r"(Hover|Click|Choose|Drag|Select)\b"  # how a sentence begins
 
 
 @cache
-def _bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script, compressed: a page needs no network."""
+def chart_library() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one script: a page needs no network."""
     version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
-    return deflated(str(bundle).encode())
+    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version))
+
+
+@cache
+def _bundle() -> str:
+    """The library of charts, compressed."""
+    return deflated(chart_library().encode())
 
 
 def render(study: Tables, sections: Mapping[str, Section]) -> str:
@@ -65,16 +70,8 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
     together, found = origins(study, sections), findings(study, sections)
     page, able = PageData(), shown(study, sections)
     drawn = [(name, section, section.figures(study)) for name, section in able]
-    heads, chosen = _heads(study, sections, drawn, opening(found), page)
-    parts = [
-        {
-            **_section_words(study, name, section),
-            "of": origin(source(study, section).manifest) if len(together) > 1 else "",
-            "figures": [page.figure(figure) for figure in figures],
-        }
-        for name, section, figures in drawn
-    ]
-    themes = {"light": charts.theme(), "dark": charts.theme(dark=True)}
+    heads, chosen = head_workbench(study, sections, drawn, opening(found), page)
+    parts = section_parts(study, drawn, page, several=len(together) > 1)
     return (
         templates()
         .get_template("report.html")
@@ -89,7 +86,7 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
             several=len(together) > 1,
             heads=heads,
             groups=_grouped(parts),
-            chart_data=compressed({"specs": page.specs, "themes": themes}),
+            chart_data=chart_data(page),
             **page_scripts(page.views, {"head": chosen}, [FRAME]),
             names_heads=any(section.names_heads for _, section in able),
             library=_bundle(),
@@ -99,7 +96,30 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
     )
 
 
-def _heads(
+def section_parts(
+    study: Tables, drawn: Iterable[Drawn], page: PageData, *, several: bool
+) -> list[dict[str, Any]]:
+    """Sections with their words and figures, for the template `sections.html`.
+
+    Each names its origin where there are `several`.
+    """
+    return [
+        {
+            **_section_words(study, name, section),
+            "of": origin(source(study, section).manifest) if several else "",
+            "figures": [page.figure(figure) for figure in figures],
+        }
+        for name, section, figures in drawn
+    ]
+
+
+def chart_data(page: PageData) -> str:
+    """The charts of a page in both themes, compressed."""
+    themes = {"light": charts.theme(), "dark": charts.theme(dark=True)}
+    return compressed({"specs": page.specs, "themes": themes})
+
+
+def head_workbench(
     study: Tables,
     sections: Mapping[str, Section],
     drawn: Sequence[Drawn],

@@ -1,1 +1,1 @@
-"""The server: studies, texts and models in a browser."""
+"""The workbench: results in the browser, served on this machine by `attlas serve`."""

@@ -6,13 +6,22 @@ import { whenNear } from "attlas/near.js";
 import { inflated } from "attlas/packing.js";
 
 // The library of charts, which a page carries compressed: it runs when the first chart is drawn. A
-// server has it as a file of its own.
+// server has it as a file of its own, whose address is in data-source.
 let library;
 async function loadLibrary() {
   if (globalThis.vegaEmbed) return;
-  const code = await inflated(document.getElementById("library").textContent);
+  const place = document.getElementById("library");
   const script = document.createElement("script");
-  script.textContent = new TextDecoder().decode(code);
+  if (place.dataset.source) {
+    script.src = place.dataset.source;
+    await new Promise((resolve, reject) => {
+      script.addEventListener("load", resolve);
+      script.addEventListener("error", () => reject(new Error("its library is missing")));
+      document.head.append(script);
+    });
+    return;
+  }
+  script.textContent = new TextDecoder().decode(await inflated(place.textContent));
   document.head.append(script);
 }
 

@@ -1,0 +1,212 @@
+"""Which results are served: the folders given at start, opened when first needed.
+
+A result is known by an opaque id. What is made of it is cached, bounded in bytes, as long as its
+manifest stays as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from attlas.studies.folder import (
+    COMPLETE,
+    FAILED,
+    MANIFEST,
+    PARTS,
+    RUNNING,
+    ForeignFolderError,
+    listed_files,
+    read_manifest,
+)
+from attlas.support.errors import AttlasError, StudyError
+
+if TYPE_CHECKING:
+    from attlas.studies.opened import Study
+
+CACHE_BYTES = 256 * 2**20
+ID_LENGTH = 12
+DAMAGED = "damaged"
+NOTES = {
+    RUNNING: "Not complete: it runs, or the same command resumes it.",
+    FAILED: "Failed: run the same command again.",
+    DAMAGED: "Damaged: run its command again with --fresh, or restore its files.",
+}
+Stamp = tuple[tuple[str, int, int], ...]  # name, time and size of each manifest
+
+
+class UnknownStudyError(AttlasError):
+    """An id that no folder has."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A result folder as it is listed."""
+
+    id: str
+    name: str
+    status: str
+    manifest: Mapping[str, Any] = field(repr=False)
+    shown: str  # how a command names its folder
+    folder: Path = field(repr=False)  # never part of an answer
+    stamp: Stamp = field(repr=False)
+
+    @property
+    def note(self) -> str:
+        """Why it cannot be opened; empty if it can."""
+        return NOTES.get(self.status, "")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its tables can be read."""
+        return self.status == COMPLETE and bool(self.manifest.get("tables"))
+
+    @property
+    def time(self) -> float:
+        """When it last changed, in seconds."""
+        return max((time for _, time, _ in self.stamp), default=0) / 1e9
+
+    @property
+    def model(self) -> str:
+        """The name of its model, or of what was trained instead."""
+        model = self.manifest.get("model") or {}
+        return str(model.get("name") or self.manifest.get("subject") or "")
+
+    @property
+    def corpus(self) -> str:
+        """The name of its corpus."""
+        return str((self.manifest.get("corpus") or {}).get("name", ""))
+
+    @property
+    def title(self) -> str:
+        """What it is of, in a menu."""
+        return " · ".join(filter(None, (self.name, self.corpus, self.model)))
+
+
+class Cache:
+    """Values by key, the least recently used given up first; each is made once at a time."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.n_bytes = 0
+        self._values: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
+        self._making: dict[tuple[Any, ...], Lock] = {}
+        self._lock = Lock()
+
+    def get(self, key: tuple[Any, ...], make: Callable[[], bytes]) -> bytes:
+        """A value, made if it is not known."""
+        with self._lock:
+            making = self._making.setdefault(key, Lock())
+        with making:
+            with self._lock:
+                if key in self._values:
+                    self._values.move_to_end(key)
+                    return self._values[key]
+            value = make()
+            with self._lock:
+                self._add(key, value)
+                self._making.pop(key, None)
+        return value
+
+    def _add(self, key: tuple[Any, ...], value: bytes) -> None:
+        if len(value) > self.most_bytes:
+            return
+        self.n_bytes += len(value) - len(self._values.pop(key, b""))
+        self._values[key] = value
+        while self.n_bytes > self.most_bytes:
+            _, oldest = self._values.popitem(last=False)
+            self.n_bytes -= len(oldest)
+
+
+class Library:
+    """The results in some folders: each folder is a result, or has results in it."""
+
+    def __init__(self, folders: Sequence[Path], cache_bytes: int = CACHE_BYTES) -> None:
+        self.folders = {one: one.expanduser().resolve() for one in folders}  # as given: where it is
+        for given, folder in self.folders.items():
+            if not folder.is_dir():
+                raise StudyError(f"there is no folder {given}; make one with attlas tour")
+        self.cache = Cache(cache_bytes)
+        self._opened: dict[str, tuple[Stamp, Study]] = {}
+        self._lock = Lock()
+
+    def entries(self) -> list[Entry]:
+        """All results, the newest first."""
+        every = (_entries(*one) for one in self.folders.items())
+        found = {one.id: one for some in every for one in some}
+        return sorted(found.values(), key=lambda one: one.time, reverse=True)
+
+    def entry(self, study: str) -> Entry:
+        """A result by its id."""
+        found = next((one for one in self.entries() if one.id == study), None)
+        if found is None:
+            raise UnknownStudyError("there is no such study here; choose one from the list")
+        return found
+
+    def study(self, entry: Entry) -> Study:
+        """A result with its parts, opened anew if it has changed."""
+        from attlas.studies.opened import Study
+
+        if not entry.is_open:
+            raise StudyError(entry.note or "This result has no tables.")
+        with self._lock:
+            stamp, study = self._opened.get(entry.id, ((), None))
+            if study is None or stamp != entry.stamp:
+                study = Study.open(entry.folder).with_parts()
+                self._opened[entry.id] = entry.stamp, study
+        return study
+
+    def cached(self, entry: Entry, name: tuple[str, ...], make: Callable[[Study], bytes]) -> bytes:
+        """What is made of a result, from the cache if it was made before."""
+        key = (entry.id, entry.stamp, *name)
+        return self.cache.get(key, lambda: make(self.study(entry)))
+
+
+def opaque(folder: Path) -> str:
+    """The id of a folder, which says nothing about where it is."""
+    return hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:ID_LENGTH]
+
+
+def _entries(given: Path, folder: Path) -> Iterator[Entry]:
+    """The result in a folder, or those one level below that do not lead out of it."""
+    named = Path(folder.name) if given.is_absolute() else given
+    if (folder / MANIFEST).is_file():
+        yield _entry(folder, str(named), tuple(_stamps(folder)))
+        return
+    for path in sorted(folder.iterdir()):
+        own = path.resolve()
+        if own.is_relative_to(folder) and (own / MANIFEST).is_file():
+            yield _entry(own, str(named / path.name), tuple(_stamps(own)))
+
+
+@lru_cache(maxsize=1_000)
+def _entry(folder: Path, shown: str, stamp: Stamp) -> Entry:
+    """A result, read again only if its manifests have changed."""
+    try:
+        manifest = read_manifest(folder) or {}
+        status = str(manifest.get("status", DAMAGED))
+        if not _stays_inside(folder, manifest):
+            status = DAMAGED
+    except (ForeignFolderError, OSError):
+        manifest, status = {}, DAMAGED
+    return Entry(opaque(folder), folder.name, status, manifest, shown, folder, stamp)
+
+
+def _stays_inside(folder: Path, manifest: Mapping[str, Any]) -> bool:
+    """Whether no file of a result is a link to somewhere else."""
+    return all((folder / one).resolve().is_relative_to(folder) for one in listed_files(manifest))
+
+
+def _stamps(folder: Path) -> Iterator[tuple[str, int, int]]:
+    for path in (folder / MANIFEST, *sorted((folder / PARTS).glob(f"*/{MANIFEST}"))):
+        try:
+            about = path.stat()
+        except OSError:  # removed meanwhile
+            continue
+        yield str(path.relative_to(folder)), about.st_mtime_ns, about.st_size

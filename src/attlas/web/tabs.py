@@ -1,0 +1,101 @@
+"""The pages of a study: what each shows, and which command makes what it lacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from attlas.web.library import Entry
+
+PLAIN = re.compile(r"[\w.:/-]+")  # a name that a command can have without quotes
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A page of a study.
+
+    `groups` are the headings of the sections that it shows. `lacks` says what would be on it, and
+    `command` what makes that.
+    """
+
+    name: str
+    title: str
+    groups: tuple[str, ...]
+    about: str
+    command: str
+
+
+TABS = (
+    Tab(
+        "atlas",
+        "Atlas",
+        ("Attention",),
+        "what each head attends to, with its control",
+        "attlas study --data {corpus}{model} --out {folder}-heads",
+    ),
+    Tab(
+        "texts",
+        "Texts",
+        (),
+        "the texts, each with what its words receive",
+        "attlas study --data {corpus}{model} --out {folder}-texts",
+    ),
+    Tab(
+        "topology",
+        "Topology",
+        ("Topology",),
+        "the shape of attention graphs: connected components, cycles, and what they predict",
+        "attlas topology --train {corpus} --test TEST.csv{model} --out {folder}/parts/topology",
+    ),
+    Tab(
+        "explain",
+        "Explain",
+        ("Explanations",),
+        "which words a prediction depends on, and whether attention agrees with attribution",
+        "attlas explain --data {corpus}{model} --out {folder}/parts/explain",
+    ),
+    Tab(
+        "probes",
+        "Probes",
+        ("Probes",),
+        "which heads find dependency relations and antecedents, next to the best fixed offset",
+        "attlas probe syntax --data embedded:sentences{model} --out {folder}/parts/syntax",
+    ),
+    Tab(
+        "relations",
+        "Relations",
+        ("Relations",),
+        "which semantic relations attention between phrases encodes",
+        "attlas relations fit --train embedded:relations{model} --out {folder}/parts/relations",
+    ),
+    Tab(
+        "dynamics",
+        "Dynamics",
+        ("Training",),
+        "how attention and polarity scores of words evolve during training",
+        "attlas dynamics --data {corpus} --out {folder}/parts/dynamics",
+    ),
+)
+TAB = {one.name: one for one in TABS}
+
+
+def command(tab: Tab, entry: Entry) -> str:
+    """The command that makes what a page lacks, with the names of a study."""
+    return tab.command.format(**_names(entry.manifest), folder=entry.shown)
+
+
+def _names(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """How a command names the corpus and the model.
+
+    >>> model = {"name": "bert-base-uncased"}
+    >>> _names({"corpus": {"name": "reviews.csv"}, "model": model})
+    {'corpus': 'reviews.csv', 'model': ' --model bert-base-uncased'}
+    >>> _names({"corpus": {"name": "embedded:messages (35 texts)"}, "model": None})
+    {'corpus': 'embedded:messages', 'model': ''}
+    """
+    corpus = str((manifest.get("corpus") or {}).get("name", "")).partition(" (")[0]
+    model = str((manifest.get("model") or {}).get("name", ""))
+    named = f" --model {model}" if PLAIN.fullmatch(model) else ""
+    return {"corpus": corpus if PLAIN.fullmatch(corpus) else "YOUR.csv", "model": named}
