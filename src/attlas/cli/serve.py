@@ -63,15 +63,20 @@ def serve_folders(
 
     from attlas.web.app import create_app
     from attlas.web.library import Library
+    from attlas.web.safety import TOKEN, Guard, access_for
 
     library = Library(folders)
     with _listening(host, port) as listener:
-        name = f"[{host}]" if ":" in host else host
-        address = f"http://{name}:{listener.getsockname()[1]}/"
+        name, number = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
+        access = access_for(host, number)
+        token = f"?{TOKEN}={access.token}" if access.token else ""
+        address = f"http://{name}:{number}/{token}"
         print(f"serving   {address}  (Ctrl-C ends it)", flush=True)
         if open_page:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-        settings = uvicorn.Config(create_app(library), log_level="warning", server_header=False)
+        pages = create_app(library)
+        pages.add_middleware(Guard, access=access)
+        settings = uvicorn.Config(pages, log_level="warning", server_header=False)
         uvicorn.Server(settings).run(sockets=[listener])
 
 
