@@ -1,5 +1,7 @@
 """Jobs in processes of their own: the one place that starts processes.
 
+`run_in_processes` runs functions, `start_command` a command line of Attlas.
+
 A worker is a fresh interpreter. It imports from where this process does, but never from the working
 folder, in which any file may have the name of a module; it does not run the user's script again; it
 computes with one thread; it leaves Ctrl-C to this process; and it ends when this process does.
@@ -10,6 +12,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,6 +75,24 @@ def run_in_processes(
     finally:
         processes.terminate()
         pool.shutdown(cancel_futures=True)
+
+
+def start_command(
+    arguments: Sequence[str], log: Path, variables: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start a command line of Attlas, whose output is appended to a file.
+
+    It runs on after Ctrl-C here, and does not import from the working folder.
+    """
+    with _clean_environment(), log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "attlas", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env={**os.environ, **variables},
+        )
 
 
 def _check(function: Callable[..., Any], jobs: Sequence[Any], workers: int) -> None:

@@ -1,7 +1,15 @@
-"""A progress bar with speed and time left; nothing is shown if there is no terminal."""
+"""A progress bar with speed and time left; nothing is shown if there is no terminal.
+
+For a program that follows a command, the environment variable ATTLAS_PROGRESS=lines turns bars into
+lines of JSON on standard error, each after the word `progress`.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -18,6 +26,9 @@ from rich.progress import (
 from rich.text import Text
 
 Report = Callable[[int, int], None]  # done, in all
+FOLLOWED = {"ATTLAS_PROGRESS": "lines"}
+MARK = "progress "
+EVERY = 0.3  # seconds between two lines
 
 
 class _Speed(ProgressColumn):
@@ -33,12 +44,17 @@ class _Speed(ProgressColumn):
 
 def status(what: str) -> AbstractContextManager[object]:
     """A line that names the current step while it runs; nothing if there is no terminal."""
+    if _is_followed():
+        _write(what, 0, 0)
     return Console(stderr=True).status(what)
 
 
 @contextmanager
 def progress_bar(what: str, unit: str = "texts", wanted: bool | None = None) -> Iterator[Report]:
     """A bar on standard error; `wanted` None means only on a terminal."""
+    if _is_followed():
+        yield _lines(what)
+        return
     console = Console(stderr=True)
     shown = console.is_terminal if wanted is None else wanted
     columns = (
@@ -51,3 +67,26 @@ def progress_bar(what: str, unit: str = "texts", wanted: bool | None = None) -> 
     with Progress(*columns, console=console, disable=not shown) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _is_followed() -> bool:
+    return all(os.environ.get(name) == value for name, value in FOLLOWED.items())
+
+
+def _write(what: str, done: int, total: int) -> None:
+    line = json.dumps({"step": what, "done": done, "total": total})
+    print(MARK + line, file=sys.stderr, flush=True)
+
+
+def _lines(what: str) -> Report:
+    """Report in lines, a few every second and the last one."""
+    last = 0.0
+
+    def report(done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if done == total or now - last > EVERY:
+            last = now
+            _write(what, done, total)
+
+    return report
