@@ -12,6 +12,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from attlas.support.errors import AttlasError
 from attlas.web.frame import problem_page
 from attlas.web.library import Library, UnknownStudyError
+from attlas.web.refusals import without_paths
 
 ROUTERS = (  # modules that have a `router`
     "attlas.web.assets",
@@ -41,7 +42,7 @@ def create_app(library: Library) -> FastAPI:
 def _of_user(request: Request, error: Exception) -> Response:
     """What a reader can do something about: an id that is unknown, a table that is missing."""
     missing = isinstance(error, UnknownStudyError)
-    return _problem(request, str(error), 404 if missing else 409)
+    return _problem(request, without_paths(str(error)), 404 if missing else 409)
 
 
 def _of_http(request: Request, error: Exception) -> Response:

@@ -16,8 +16,8 @@ PLAIN = re.compile(r"[\w.:/-]+")  # a name that a command can have without quote
 class Tab:
     """A page of a study.
 
-    `groups` are the headings of the sections that it shows. `lacks` says what would be on it, and
-    `command` what makes that.
+    `groups` are the headings of the sections that it shows. `about` is what it shows, and `command`
+    makes that where it is missing.
     """
 
     name: str
@@ -25,6 +25,8 @@ class Tab:
     groups: tuple[str, ...]
     about: str
     command: str
+    lacks: str  # the title where there is nothing to show
+    after: str = "Then load this page again."
 
 
 TABS = (
@@ -34,6 +36,8 @@ TABS = (
         ("Attention",),
         "what each head attends to, with its control",
         "attlas study --data {corpus}{model} --out {folder}-heads",
+        "No heads in this study",
+        "It is another result, in a folder of its own.",
     ),
     Tab(
         "texts",
@@ -41,6 +45,8 @@ TABS = (
         (),
         "the texts, each with what its words receive",
         "attlas study --data {corpus}{model} --out {folder}-texts",
+        "No texts in this study",
+        "It is another result, in a folder of its own.",
     ),
     Tab(
         "topology",
@@ -48,6 +54,7 @@ TABS = (
         ("Topology",),
         "the shape of attention graphs: connected components, cycles, and what they predict",
         "attlas topology --train {corpus} --test TEST.csv{model} --out {folder}/parts/topology",
+        "No topology in this study yet",
     ),
     Tab(
         "explain",
@@ -55,6 +62,7 @@ TABS = (
         ("Explanations",),
         "which words a prediction depends on, and whether attention agrees with attribution",
         "attlas explain --data {corpus}{model} --out {folder}/parts/explain",
+        "No explanations in this study yet",
     ),
     Tab(
         "probes",
@@ -62,6 +70,7 @@ TABS = (
         ("Probes",),
         "which heads find dependency relations and antecedents, next to the best fixed offset",
         "attlas probe syntax --data embedded:sentences{model} --out {folder}/parts/syntax",
+        "No probes in this study yet",
     ),
     Tab(
         "relations",
@@ -69,6 +78,7 @@ TABS = (
         ("Relations",),
         "which semantic relations attention between phrases encodes",
         "attlas relations fit --train embedded:relations{model} --out {folder}/parts/relations",
+        "No relations in this study yet",
     ),
     Tab(
         "dynamics",
@@ -76,6 +86,7 @@ TABS = (
         ("Training",),
         "how attention and polarity scores of words evolve during training",
         "attlas dynamics --data {corpus} --out {folder}/parts/dynamics",
+        "No training dynamics in this study yet",
     ),
 )
 TAB = {one.name: one for one in TABS}

@@ -22,7 +22,8 @@ const written = (value) => (typeof value === "string" ? value : JSON.stringify(v
 // What the address says is chosen.
 function chosenIn(query) {
   const has = KEPT.filter((name) => query.has(name));
-  return Object.fromEntries(has.map((name) => [name, read(query.get(name))]));
+  const own = root.dataset.page === "head" ? { head: location.pathname.split("/").pop() } : {};
+  return { ...Object.fromEntries(has.map((name) => [name, read(query.get(name))])), ...own };
 }
 
 // The page of a head has its name in the path; elsewhere it is in the query.
