@@ -28,5 +28,6 @@ from .studies import Study as Study
 from .syntax.experiment import Syntax as Syntax
 from .topology.experiment import Topology as Topology
 from .tree.experiment import Tree as Tree
+from .views.notebook import notebook as notebook
 
 __version__: str

@@ -7,17 +7,20 @@ Names of models, measures, folders of studies and sections of subjects are resol
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from attlas.studies.opened import Pages, Study
+from attlas.support.errors import StudyError
 
 if TYPE_CHECKING:
     from attlas.core.measure import Measure
     from attlas.core.text import Text
     from attlas.models.look import TextAttention
     from attlas.views.cards import HeadCard
-    from attlas.views.paper import PaperFigure
+    from attlas.views.notebook import Panel, Shown
+    from attlas.views.paper import Interactive, PaperFigure
 
 
 class StudyKeywords(TypedDict, total=False):
@@ -131,14 +134,18 @@ def _card(study: Study, layer: int, head: int) -> HeadCard:
     from attlas.catalogue import sections
     from attlas.views.cards import head_card
 
-    return head_card(study, sections(), layer, head)
+    return replace(head_card(study, sections(), layer, head), selection=study.selection)
 
 
-def _heads(study: Study, column: str) -> PaperFigure:
+def _heads(study: Study, column: str | None) -> PaperFigure:
     from attlas.catalogue import sections
     from attlas.views.heads import heads_figure
+    from attlas.views.study_views import heads_interactive
 
-    return heads_figure(study, sections(), study.head_columns, column)
+    def interactive(name: str) -> Interactive:
+        return heads_interactive(study, sections(), study.selection, name, column is not None)
+
+    return heads_figure(study, sections(), study.head_columns, column, interactive)
 
 
 def _methods(study: Study) -> str:
@@ -148,4 +155,56 @@ def _methods(study: Study) -> str:
     return methods_text(study.manifest, methods_of(study.manifest))
 
 
-Study.pages = Pages(report=_report, notebook=_notebook, card=_card, heads=_heads, methods=_methods)
+def _panel(study: Study) -> Panel:
+    from attlas.catalogue import sections
+    from attlas.views.study_views import study_panel
+
+    return study_panel(study, sections(), study.selection)
+
+
+def _text(study: Study, text: str, model: Any) -> Shown:
+    from attlas.measures.section import rows_overlay
+    from attlas.views.study_views import StudyText
+
+    if model is not None:
+        return _read_anew(study, text, model)
+    row = study.text_row(text)
+    if not study.has("totals"):
+        raise StudyError(
+            "this study has no table totals, which shades a text; run it with --measures totals, "
+            f"or give its model: study.text({text!r}, model=...)"
+        )
+    shown = rows_overlay(study, row, study.table("totals", text=text))
+    title = " · ".join(str(one) for one in (row["text"], row["label"]) if one)
+    return StudyText(title, shown, study.selection)
+
+
+def _matrix(study: Study, text: str, head: str, model: Any) -> PaperFigure:
+    return _read_anew(study, text, model).matrix(head)
+
+
+def _read_anew(study: Study, text: str, model: Any) -> TextAttention:
+    """The attention of one text of a study, with the model that it was made with."""
+    from attlas.core.text import Text
+    from attlas.models import load
+
+    row, loaded = study.text_row(text), load(model)
+    known = study.manifest["model"]
+    if loaded.weights_sha256() != known["state_sha256"]:
+        raise StudyError(
+            f"{loaded.name} has other weights than {known['name']}, the model of this study"
+        )
+    seen = attention(loaded, Text(text, row["content"], row["label"]))
+    return replace(seen, selection=study.selection)
+
+
+Study.pages = Pages(
+    report=_report,
+    notebook=_notebook,
+    card=_card,
+    heads=_heads,
+    methods=_methods,
+    text=_text,
+    matrix=_matrix,
+    panel=_panel,
+)

@@ -85,9 +85,12 @@ def draw_all(page: Any, timeout: int = 60_000) -> None:
     )
 
 
-def open_page(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]:
+def open_page(
+    browser: Any, path: Path, context: Any = None, **options: Any
+) -> tuple[Any, list[str]]:
     """A page opened from a file with the network off, its views drawn; what went wrong in it."""
-    page = browser.new_context(offline=True, **options).new_page()
+    context = context or browser.new_context(offline=True, **options)
+    page = context.new_page()
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on(

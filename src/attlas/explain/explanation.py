@@ -21,13 +21,14 @@ from attlas.models import Model, load
 from attlas.support.arrays import Bools, Floats, Ints
 from attlas.support.errors import CorpusError
 from attlas.support.progress import progress_bar
+from attlas.views.notebook import Panel, Selection, Shown
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Shown):
     """The scores of one text's tokens by one method, and what they explain."""
 
     text: Text
@@ -54,6 +55,7 @@ class Explanation:
     uniform: Floats | None = None  # token: scores by uniform attention; None if it has no such
     attention: Floats | None = None  # token: attention received, mean of all heads
     attention_uniform: Floats | None = None  # token: the same by uniform attention
+    selection: Selection = field(default_factory=Selection, repr=False)  # of its widget
 
     @property
     def agreement(self) -> tuple[Agreement, Band] | None:
@@ -88,6 +90,16 @@ class Explanation:
                 **self.parts,
             }
         )
+
+    @property
+    def panel(self) -> Panel:
+        from attlas.explain.section.page import explanation_panel
+
+        return explanation_panel(self)
+
+    def _plain(self) -> str:
+        """A language model's target is a word."""
+        return repr(self if self.position is None else replace(self, target="a token"))
 
     def __repr__(self) -> str:
         gap = "" if np.isnan(self.gap) else f", gap {self.gap:.2%}"

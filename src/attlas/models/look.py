@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,8 @@ from attlas.models.model import Model
 from attlas.models.text_pass import TextPass, TopWords, mean_tops_of, visible_of
 from attlas.support.arrays import Floats, Floats32, Ints
 from attlas.support.errors import CorpusError, ModelError
-from attlas.support.heads import layer_and_head
+from attlas.support.heads import layer_and_head, parse_head
+from attlas.views.notebook import Panel, Selection, Shown, is_index
 from attlas.views.text_rows import Tops, Visible
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ LISTED = 6  # words of each word, mean of all heads
 
 
 @dataclass(frozen=True, eq=False)
-class TextAttention:
+class TextAttention(Shown):
     """The attention of one text with its tokens and words.
 
     `weights` [layer, head, query, key] are kept only if they fit into memory.
@@ -57,6 +58,7 @@ class TextAttention:
     largest: Tops | None = field(default=None, repr=False)  # of every head, if it is not kept
     importance: Floats | None = field(default=None, repr=False)  # layer head
     matrices: tuple[HeadCodes, ...] = field(default=(), repr=False)  # of the heads asked for
+    selection: Selection = field(default_factory=Selection, repr=False)  # of widgets
 
     @property
     def weights(self) -> Tensor:
@@ -188,6 +190,30 @@ class TextAttention:
             self.matrices,
         )
 
+    def row(self, layer: int, head: int, query: int) -> Floats32:
+        """What one query gives to each key in one head."""
+        return self.weights[layer, head, query].float().numpy()
+
+    def _answer(self, asked: Mapping[str, Any]) -> bytes:
+        """The exact row of a matrix, as a widget asks for it."""
+        layer, head = parse_head(str(asked.get("head")))
+        query = asked.get("query")
+        is_row = asked.get("kind") == "row" and asked.get("text") == self.batch.texts[0].id
+        inside = layer < self.n_layers and head < self.n_heads
+        if not (is_row and inside and is_index(query, len(self.tokens))):
+            raise ModelError("there is no such row of weights in this text")
+        return self.row(layer, head, query).astype("<f4").tobytes()
+
+    @property
+    def panel(self) -> Panel:
+        from attlas.views.text_page import text_panel
+
+        return text_panel(self.numbers, self.selection, self._answer)
+
+    def __repr__(self) -> str:
+        size = f"{self.n_layers} layers x {self.n_heads} heads"
+        return f"TextAttention({self.model}: {size}, {len(self.tokens):,} tokens)"
+
     def _repr_html_(self) -> str:
         """An isolated frame, so that nothing leaks into a notebook."""
         from attlas.views.text_page import text_frame
@@ -204,19 +230,20 @@ class TextAttention:
         """A figure for a paper: words shaded by attention received; in one head, "L2H10"."""
         from attlas.views.text_figures import text_figure
 
-        return text_figure(self.numbers, *layer_and_head(layer, head))
+        return text_figure(self.numbers, *layer_and_head(layer, head), self.selection)
 
     def lines(self, layer: int | str, head: int | None = None) -> PaperFigure:
         """A figure for a paper: lines from each token to those that it attends to in one head."""
         from attlas.views.text_figures import lines_figure
 
-        return lines_figure(self.numbers, *layer_and_head(layer, head))
+        return lines_figure(self.numbers, *layer_and_head(layer, head), self.selection)
 
     def matrix(self, layer: int | str, head: int | None = None) -> PaperFigure:
         """A figure for a paper: the weights of one head, queries down and keys across."""
         from attlas.views.text_figures import matrix_figure
 
-        return matrix_figure(self.numbers, *layer_and_head(layer, head))
+        chosen = layer_and_head(layer, head)
+        return matrix_figure(self.numbers, *chosen, self.selection, self._answer)
 
     def page(self) -> str:
         """A self-contained page: choose layer and head, click tokens for their attention."""

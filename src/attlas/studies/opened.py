@@ -26,26 +26,32 @@ from attlas.support.errors import StudyError
 from attlas.support.files import read_json, write_bytes, write_errors
 from attlas.support.heads import parse_head
 from attlas.support.outputs import PAGE, check_output
+from attlas.views.notebook import Selection, Shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from attlas.views.cards import HeadCard
+    from attlas.views.notebook import Panel
+    from attlas.views.paper import PaperFigure
 
 
 @dataclass(frozen=True)
 class Pages:
-    """How a study is shown: as a report, in a notebook, one head as a card, and in a paper."""
+    """How a study is shown: as a report, in a notebook, one head or text, and in a paper."""
 
     report: Callable[[Study], str]
     notebook: Callable[[Study], str]
     card: Callable[[Study, int, int], HeadCard]
-    heads: Callable[[Study, str], Any]
+    heads: Callable[[Study, str | None], PaperFigure]
     methods: Callable[[Study], str]
+    text: Callable[[Study, str, Any], Shown]
+    matrix: Callable[[Study, str, str, Any], PaperFigure]
+    panel: Callable[[Study], Panel]
 
 
 @dataclass(eq=False)
-class Study:
+class Study(Shown):
     """The tables and the manifest of a complete study."""
 
     pages: ClassVar[Pages]  # set by attlas.api, which knows the sections of all subjects
@@ -55,6 +61,7 @@ class Study:
     others: tuple[Study, ...] = field(default=(), repr=False)
     _checked: set[str] = field(default_factory=set, repr=False)  # tables with an intact file
     _kept: tuple[Study, ...] = field(default=(), repr=False)
+    selection: Selection = field(default_factory=Selection, repr=False)  # of its widgets
 
     @classmethod
     def open(cls, folder: str | Path) -> Study:
@@ -182,6 +189,20 @@ class Study:
         rows = pq.read_table(self._file(name), columns=columns, filters=filters)
         return rows.to_pandas()
 
+    def text_row(self, text: str) -> dict[str, Any]:
+        """The row of one text in `texts`, by its id."""
+        import pyarrow.parquet as pq
+
+        filters = [("text", "==", text)]
+        rows = pq.read_table(self._file("texts"), filters=filters).to_pylist()
+        if not rows:
+            names = [row["text"] for _, row in self.first(3)]
+            raise StudyError(
+                f"there is no text {text!r} in this study; its texts are "
+                f"{', '.join(map(repr, names))}, ..."
+            )
+        return dict(rows[0])
+
     def sample(self, count: int) -> list[tuple[int, dict[str, Any]]]:
         """Rows of `texts` spread over the corpus, each with its row group."""
         import pyarrow.parquet as pq
@@ -293,11 +314,11 @@ class Study:
 
         return paired_differences(self, other, table)
 
-    def heads(self, column: str) -> Any:
-        """A figure for a paper: all heads, coloured by a column of the atlas (`entropy`, ...).
+    def heads(self, column: str | None = None) -> PaperFigure:
+        """All heads, coloured by a column of the atlas (`entropy`, ...), by default the first.
 
-        `save("fig2.pdf", width="3.3in", font=8)` writes it; `caption`, `table` and `latex()` go
-        with it.
+        In a notebook the column can be chosen. `save("fig2.pdf", width="3.3in", font=8)` writes the
+        figure; `caption`, `table` and `latex()` go with it.
         """
         return self.pages.heads(self, column)
 
@@ -337,6 +358,21 @@ class Study:
             )
         return self.pages.card(self, layer, head)
 
+    def text(self, text: str, *, model: Any = None) -> Shown:
+        """One text by its id, with its words shaded by the attention that they receive.
+
+        Its numbers are those of the measure `totals`. With the `model` of the study its attention
+        is read anew, for what words attend to, lines and matrices.
+        """
+        return self.pages.text(self, text, model)
+
+    def matrix(self, text: str, head: str, *, model: Any) -> PaperFigure:
+        """The weights of one text by its id in one head, such as "L2H10", with the study's model.
+
+        `save("matrix.pdf")` writes it as a figure.
+        """
+        return self.pages.matrix(self, text, head, model)
+
     def to_frame(self) -> pd.DataFrame:
         """The atlas."""
         return self.atlas()
@@ -346,6 +382,14 @@ class Study:
         name = f"{model['name']}, " if model else ""
         analysed = self.manifest["counts"].get("analysed", 0)
         return f"Study({str(self.folder)!r}: {name}{analysed} texts, tables {tables})"
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any] | None:
+        return super()._repr_mimebundle_(**options) if self.manifest["tables"] else None
+
+    @property
+    def panel(self) -> Panel:
+        """What a notebook shows: findings, all heads, the card of the chosen one."""
+        return self.pages.panel(self)
 
     def _repr_html_(self) -> str:
         return self.pages.notebook(self)

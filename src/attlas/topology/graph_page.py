@@ -25,6 +25,7 @@ from attlas.topology.section.graph import (
     HeadGraph,
 )
 from attlas.views.modules import page_scripts
+from attlas.views.notebook import NOT_STORED, Panel, Shown, picture_html
 from attlas.views.page import framed, templates
 from attlas.views.picture import write_picture
 
@@ -32,7 +33,7 @@ LEAST, LEAST_OF_ALL = 0.001, 0.01  # the lowest threshold of one head, and of al
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionGraph:
+class AttentionGraph(Shown):
     """The attention graphs of one text: of one head, or of all."""
 
     seen: TextAttention
@@ -73,13 +74,17 @@ class AttentionGraph:
             graphs.append(HeadGraph.of_weights(f"L{layer}H{head}", layer - first, keys, least))
         return AttentionGraphs(tuple(texts), tuple(graphs), THRESHOLDS)
 
+    @property
+    def _headline(self) -> str:
+        name = f"L{self.layer}H{self.head}" if len(self.heads) == 1 else "all heads"
+        return f"Attention graph: {name}"
+
     def page(self) -> str:
         """A page that needs nothing else."""
         part = self.part
         page = templates(section.__name__).get_template("graph.html")
-        name = f"L{self.layer}H{self.head}" if len(self.heads) == 1 else "all heads"
         return page.render(
-            headline=f"Attention graph: {name}",
+            headline=self._headline,
             about=self.seen.text,
             model=self.seen.model,
             graph=Markup(part.html(0)),
@@ -94,6 +99,18 @@ class AttentionGraph:
             return write_picture(svg, path.with_suffix(""), path.suffix[1:])[0]
         write_bytes(path, self.page().encode("utf-8", "replace"))
         return path
+
+    @property
+    def panel(self) -> Panel:
+        part = self.part
+
+        def picture(words: bool) -> str:
+            if words:
+                return picture_html(part.pictures()[0], self._headline)
+            return f"<p>{self._headline}<br>{NOT_STORED}</p>"
+
+        selection, kinds = self.seen.selection, ("attlas-graph",)
+        return Panel((part,), picture, self.page, selection, self._headline, kinds)
 
     def _repr_html_(self) -> str:
         """An isolated frame, so that nothing leaks into a notebook."""

@@ -8,7 +8,8 @@ from typing import TypeGuard
 
 from attlas.views.claims import Finding, judged_claims
 from attlas.views.findings import source
-from attlas.views.head_views import HeadColumn, HeadGrid, HeadTiles
+from attlas.views.head_views import HeadColumn, HeadGrid, HeadTiles, head_grid_part
+from attlas.views.heads import drawable
 from attlas.views.numbers import head_name
 from attlas.views.parts import Part
 from attlas.views.section import Figure, Section, Tables, shown
@@ -57,6 +58,31 @@ def all_heads(
     figures = (one for name, _, some in drawn if name in own for one in some)
     tiles = next((part for one in figures for part in one.page if _fits(part, size)), None)
     return AllHeads(grid, _name(best.claim.head if best else None), tiles)
+
+
+def heads_grid(
+    study: Tables, sections: Mapping[str, Section], wanted: Iterable[str] = ()
+) -> HeadGrid | None:
+    """All heads by every column that the sections declare; None if there are none.
+
+    The first is that of `wanted` columns, by their names with or without their tables.
+    """
+    columns: dict[str, HeadColumn] = {}
+    names = [name for name, one in shown(study, sections) if is_of_model(study, one)]
+    for section in (sections[name] for name in names):
+        for table, declared in section.columns.items():
+            frame = study.table(table) if study.has(table) else None
+            able = [] if frame is None or frame.empty else drawable(frame, declared)
+            grid = head_grid_part(frame, able, table=table) if able else None
+            if grid is None or (grid.layers, grid.heads) != (study.n_layers, study.n_heads):
+                continue
+            for column in grid.columns:
+                columns.setdefault(column.name, replace(column, group=section.title))
+    if not columns:
+        return None
+    known, own = known_for(study, sections, names), tuple(columns.values())
+    named = (one.name for name in wanted for one in own if name in (one.name, one.column.name))
+    return HeadGrid(study.n_layers, study.n_heads, own, next(named, ""), names=known)
 
 
 def _fits(part: Part, size: tuple[int, int]) -> TypeGuard[HeadTiles]:

@@ -15,6 +15,7 @@ from attlas.views.claims import Finding, judged_claims
 from attlas.views.findings import origin, source
 from attlas.views.head_profiles import HeadProfile
 from attlas.views.head_rows import Head, HeadExample, HeadRow, finding_row
+from attlas.views.notebook import NOT_STORED, Panel, Selection, Shown
 from attlas.views.numbers import head_name, number
 from attlas.views.section import Section, Tables, shown
 from attlas.views.tables import TextTable
@@ -24,7 +25,7 @@ SMALL = 0.01  # numbers that two places do not show
 
 
 @dataclass(frozen=True, repr=False)
-class HeadCard:
+class HeadCard(Shown):
     """All that the sections of a study know of one head.
 
     `finding` is the strongest one about it: None if no section compares it with a control.
@@ -39,6 +40,8 @@ class HeadCard:
     examples: tuple[HeadExample, ...] = ()
     profiles: tuple[HeadProfile, ...] = field(default=(), compare=False)  # of all heads
     key_numbers: frozenset[str] = frozenset()
+    known: KnownHeads | None = field(default=None, compare=False)
+    selection: Selection = field(default_factory=Selection, compare=False)
 
     @property
     def name(self) -> str:
@@ -93,12 +96,37 @@ class HeadCard:
         titles = ("quantile", score, "uniform attention", "text")
         return TextTable(titles, rows, (False, False, False, True))
 
+    @property
+    def panel(self) -> Panel:
+        """The card of this head; another head can be chosen in it."""
+        from attlas.views.card_parts import HeadCards
+        from attlas.views.placed import parts_page
+
+        if self.known is None:
+            raise StudyError("this card was made without its study; call study.head() again")
+        parts, values = (HeadCards(self.known),), {"head": self.name}
+        return Panel(
+            parts,
+            lambda words: self._numbers() + (self._texts() if words else self._without_texts()),
+            lambda: parts_page(self.name, parts, values),
+            self.selection,
+            values=values,
+        )
+
     def _repr_html_(self) -> str:
+        return self._numbers() + self._texts()
+
+    def _numbers(self) -> str:
         place = f"layer {self.layer}, head {self.head}; {self.origin}"
         words = f"<h3>{self.name}</h3><p>{escape(place)}</p><p><b>{escape(self.sentence)}</b></p>"
         pictures = multiples_html(self.profiles, (self.layer, self.head))
-        examples = self.example_table.html() if self.examples else ""
-        return f"{words}{pictures}{self.table.html() if self.rows else ''}{examples}"
+        return f"{words}{pictures}{self.table.html() if self.rows else ''}"
+
+    def _texts(self) -> str:
+        return self.example_table.html() if self.examples else ""
+
+    def _without_texts(self) -> str:
+        return f"<p>{escape(NOT_STORED)}</p>" if self.examples else ""
 
     def __repr__(self) -> str:
         return self.sentence
@@ -192,6 +220,7 @@ class KnownHeads:
             self.examples.get(head, ()),
             tuple(one for one in self.profiles if one.knows(*head)),
             self.key_numbers,
+            self,
         )
 
 

@@ -20,10 +20,10 @@ from attlas.views.packing import LETTERS, roots
 from attlas.views.shades import Tint, control_name, tint
 from attlas.views.tables import Column
 
-HEADS = View("heads")
-FINDER = View("finder")
-SCATTER = View("scatter")
-TILES = View("tiles")
+HEADS = View("heads", has_words=False)
+FINDER = View("finder", has_words=False)
+SCATTER = View("scatter", has_words=False)
+TILES = View("tiles", has_words=False)
 LARGEST_TILE = 32  # rows and columns of a small heat map
 MOST_CELLS = 160_000  # of all small heat maps
 STEPS = len(LETTERS) ** 2 - 1  # of a shade in two letters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 
 import pandas as pd
@@ -11,7 +11,7 @@ from attlas.support.errors import StudyError
 from attlas.views.charts import choices, sized_grid, titled_choices
 from attlas.views.findings import about_source, origin
 from attlas.views.numbers import decimal, number
-from attlas.views.paper import Drawn, PaperFigure
+from attlas.views.paper import Drawn, Interactive, PaperFigure
 from attlas.views.section import Section, Tables
 from attlas.views.shades import control_name
 from attlas.views.tables import Column, TextTable, declared, undeclared
@@ -28,13 +28,18 @@ def heads_figure(
     study: Tables,
     sections: Mapping[str, Section],
     columns: Mapping[str, tuple[str, str]],
-    name: str,
+    name: str | None,
+    interactive: Callable[[str], Interactive] | None = None,
 ) -> PaperFigure:
     """The grid of a column of the atlas; `columns` are the table and the column of each name.
 
-    A name may leave out the table where that is clear.
+    A name may leave out the table where that is clear; without a name it is the first column.
+    `interactive` is what a notebook shows, by the name that grids of heads know the column by.
     """
-    table, found = columns[_resolved(name, _drawable(study, columns))]
+    able = _drawable(study, columns)
+    if not able:
+        raise StudyError("this study has no table with a row per head")
+    table, found = columns[_resolved(name, able) if name else able[0]]
     frame = study.table(table)
     title, column = _declaration(sections, table, found)
     about, source = about_source(study), study.manifest
@@ -51,7 +56,8 @@ def heads_figure(
         f"{title}: {column.title} of the {len(frame):,} attention heads of "
         f"{origin(source)}{cases}. {TINTS[kind].format(control=words)}"
     )
-    return PaperFigure(caption, grid_table(frame, column), draw, is_chart=True)
+    shown = interactive(f"{table}.{found}") if interactive else None
+    return PaperFigure(caption, grid_table(frame, column), draw, is_chart=True, interactive=shown)
 
 
 def _drawable(study: Tables, columns: Mapping[str, tuple[str, str]]) -> list[str]:

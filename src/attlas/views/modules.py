@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -25,15 +25,22 @@ from attlas.views.page import inline_json
 PACKAGE = "attlas.views"
 IMPORT = re.compile(r'^import \{ ([^}]*) \} from "([^"]+)";\n', re.MULTILINE)
 MOUNT = "attlas/mount.js"
+WIDGET = "attlas/widget.js"
 BASE = "attlas/base.css"  # the rules of all views
+LOOK = "attlas/look.css"  # the places of the views of one text
+SCOPE = "attlas-widget"
 
 
 @dataclass(frozen=True)
 class View:
-    """What draws a part of a page: `static/NAME.js` of a package, and `static/NAME.css` if any."""
+    """What draws a part of a page: `static/NAME.js` of a package, and `static/NAME.css` if any.
+
+    `has_words` is whether its data hold words of texts, which a notebook does not store.
+    """
 
     name: str
     package: str = PACKAGE
+    has_words: bool = field(default=True, compare=False)
 
     @property
     def module(self) -> str:
@@ -77,14 +84,14 @@ def resource(name: str) -> Traversable:
     return files(PACKAGE if package == "attlas" else package) / "static" / name
 
 
-def styles(modules: Iterable[str]) -> str:
+def styles(modules: Iterable[str], sheets: Iterable[str] = ()) -> str:
     """The rules of modules and of all that they import: `static/NAME.css`, if there is one.
 
-    Those of all views come first.
+    Those of all views come first, those of further sheets last.
     """
     own = (one.removesuffix(".js") + ".css" for one in with_imports(modules))
-    sheets = map(resource, (BASE, *own))
-    return "\n".join(one.read_text(encoding="utf-8") for one in sheets if one.is_file())
+    paths = map(resource, (BASE, *own, *sheets))
+    return "\n".join(one.read_text(encoding="utf-8") for one in paths if one.is_file())
 
 
 def with_imports(modules: Iterable[str]) -> list[str]:
@@ -109,28 +116,30 @@ def page_scripts(
     data: Mapping[View, list[Any]],
     chosen: Mapping[str, Any] | None = None,
     modules: Iterable[str] = (),
+    sheets: Iterable[str] = (),
 ) -> dict[str, Markup]:
     """What a page needs to draw its views: for the template `views.html`.
 
-    `chosen` are values that views share at first, such as the head; `modules` are others that the
-    page imports.
+    `chosen` are values that views share at first, such as the head; `modules` and `sheets` are
+    others that the page needs.
     """
     by_module = {one.module: items for one, items in data.items()}
     return {
         "import_map": import_map([MOUNT, *sorted(by_module), *modules]),
         "view_data": inline_json(by_module),
         "view_values": inline_json(dict(chosen or {})),
-        "view_css": Markup(styles(sorted(by_module))),
+        "view_css": Markup(styles(sorted(by_module), sheets)),
     }
 
 
-def joined(view: View) -> str:
-    """A view and all that it imports as one module, which is what a notebook takes.
+def joined(*views: View) -> str:
+    """Views and all that they import as one module, which is what a notebook takes.
 
     Each module becomes a function that returns what it exports.
     """
+    modules = [one.module for one in views]
     parts = ["const modules = {};"]
-    for module in with_imports([view.module]):
+    for module in with_imports([*modules, WIDGET]):
         body = IMPORT.sub(r'const { \1 } = modules["\2"];\n', source(module))
         names = re.findall(r"^export (?:async )?(?:const|function|class) (\w+)", body, re.MULTILINE)
         body = re.sub(r"^export default ", "const view = ", body, flags=re.MULTILINE)
@@ -138,4 +147,11 @@ def joined(view: View) -> str:
         body = re.sub(r"^export ", "", body, flags=re.MULTILINE)
         exported = ", ".join([*names, *default])
         parts.append(f'modules["{module}"] = (() => {{\n{body}return {{ {exported} }};\n}})();')
-    return "\n".join([*parts, f'export default modules["{view.module}"].view;', ""])
+    known = ", ".join(f'"{one}": modules["{one}"].view' for one in dict.fromkeys(modules))
+    return "\n".join([*parts, f'export default modules["{WIDGET}"].widgetOf({{ {known} }});', ""])
+
+
+def scoped_styles(views: Iterable[View], sheets: Iterable[str] = ()) -> str:
+    """The rules of views in a notebook: inside one class, so that nothing else changes there."""
+    rules = styles([*(one.module for one in views), WIDGET], sheets)
+    return f".{SCOPE} {{\n{rules}\n}}"

@@ -5,8 +5,9 @@ Numbers of tokens go along, packed; text.js joins them to words and draws the te
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -39,6 +40,11 @@ class Overlay:
     def html(self) -> str:
         """The text itself, until a script draws it."""
         return escape(self.content)
+
+    @property
+    def without_words(self) -> Overlay:
+        """The same with a dot for every letter, for pictures that are kept without the text."""
+        return replace(self, content=re.sub(r"\S", "·", self.content), data={})
 
 
 def levels(values: Floats, special: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -15,7 +14,10 @@ from attlas.support.errors import AttlasError
 from attlas.support.files import write_bytes
 from attlas.support.outputs import CHARTS, PICTURES, TEXT, check_output
 from attlas.views.charts import spec_bytes
+from attlas.views.notebook import NOT_STORED, Answer, Panel, Selection, Shown, svg_url
+from attlas.views.parts import Part
 from attlas.views.picture import fitted, picture_bytes
+from attlas.views.placed import parts_page
 from attlas.views.tables import TextTable
 
 UNITS = {"in": 72.0, "cm": 72 / 2.54, "mm": 7.2 / 2.54, "pt": 1.0, "px": 0.75}  # points of each
@@ -66,7 +68,18 @@ class Size:
 
 
 @dataclass(frozen=True, eq=False)
-class PaperFigure:
+class Interactive:
+    """What a notebook draws in place of a picture, with the values that the code names."""
+
+    parts: Callable[[], tuple[Part, ...]]
+    selection: Selection
+    values: Mapping[str, Any]
+    answer: Answer | None = None
+    has_words: bool = True  # in the picture
+
+
+@dataclass(frozen=True, eq=False)
+class PaperFigure(Shown):
     """What `save` writes: `draw` makes the picture of a width in letters of 12 units.
 
     It is SVG or the specification of a chart, which may also be saved as .html or .json. All of
@@ -77,6 +90,7 @@ class PaperFigure:
     table: TextTable
     draw: Callable[[float], Drawn]
     is_chart: bool = False
+    interactive: Interactive | None = None
 
     def save(
         self,
@@ -115,12 +129,36 @@ class PaperFigure:
         """The numbers as a booktabs table under the caption."""
         return self.table.latex(self.caption, label)
 
+    @property
+    def panel(self) -> Panel:
+        """What a notebook draws in place of the picture."""
+        shown = self.interactive
+        if shown is None:
+            raise AttlasError("this figure has no widget; save it, or show it as it is")
+        parts = shown.parts()
+
+        def picture(words: bool) -> str:
+            if words or not shown.has_words:
+                return self._repr_html_()
+            return f"<p>{escape(self.caption)}<br>{escape(NOT_STORED)}</p>"
+
+        return Panel(
+            parts,
+            picture,
+            lambda: parts_page(self.caption, parts, shown.values),
+            shown.selection,
+            values=shown.values,
+            answer=shown.answer,
+        )
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any] | None:
+        return None if self.interactive is None else super()._repr_mimebundle_(**options)
+
     def _repr_html_(self) -> str:
         """The picture under its caption, isolated from the notebook."""
         svg = self.content(".svg", Size.of("6in", 9))
-        address = "data:image/svg+xml;base64," + base64.b64encode(svg).decode()
         words = escape(self.caption)
-        return f'<figure><img src="{address}" alt=""><figcaption>{words}</figcaption></figure>'
+        return f'<figure><img src="{svg_url(svg)}" alt=""><figcaption>{words}</figcaption></figure>'
 
     def __repr__(self) -> str:
         return f"PaperFigure({self.caption!r})"

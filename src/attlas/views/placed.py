@@ -11,8 +11,9 @@ from markupsafe import Markup
 
 from attlas.views import charts
 from attlas.views.head_views import HeadGrid
-from attlas.views.modules import View
+from attlas.views.modules import View, page_scripts
 from attlas.views.packing import deflated
+from attlas.views.page import templates
 from attlas.views.parts import Part
 from attlas.views.section import Figure
 
@@ -58,6 +59,15 @@ class PageData:
             "parts": [self.part(part) for part in (*figure.page, *figure.parts)],
             "table": Markup(figure.table.html()) if figure.table else "",
         }
+
+
+def parts_page(headline: str, parts: Sequence[Part], values: Mapping[str, Any]) -> str:
+    """A page of parts that needs nothing else; `values` are those that its views share at first."""
+    page = PageData()
+    drawn = [page.part(one) for one in parts]
+    template = templates().get_template("parts.html")
+    scripts = page_scripts(page.views, values)
+    return template.render(headline=headline, parts=drawn, **scripts)
 
 
 def compressed(content: object) -> str:

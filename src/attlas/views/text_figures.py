@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from attlas.core.alignment import word_sums
 from attlas.core.importance import received_by
 from attlas.support.errors import AttlasError, ModelError
 from attlas.views.lines import Lines, lines_svg
+from attlas.views.matrices import MOST_TOKENS, HeadCodes, HeadMatrices, weight_codes
 from attlas.views.matrix import MOST_CELLS, Matrix, matrix_svg, uniform_weights
+from attlas.views.notebook import Answer, Selection
 from attlas.views.numbers import number
-from attlas.views.paper import PaperFigure
+from attlas.views.paper import Interactive, PaperFigure
+from attlas.views.parts import LinedSentences, Part
 from attlas.views.picture import CHARACTER, heading_svg, legend_svg, stacked, tinted_svg
 from attlas.views.tables import TextTable
-from attlas.views.text_page import TextNumbers, text_overlay
+from attlas.views.text_page import TextNumbers, TextPart, text_overlay
 
 MOST_LINES = 100  # tokens with lines between them
 MOST_ROWS = 24  # of the table of a figure
 
 
-def text_figure(one: TextNumbers, layer: int | None = None, head: int | None = None) -> PaperFigure:
+def text_figure(
+    one: TextNumbers,
+    layer: int | None = None,
+    head: int | None = None,
+    selection: Selection | None = None,
+) -> PaperFigure:
     """The text with its words shaded by the attention that they receive."""
     one.check(layer, head)
     shown, where = text_overlay(one, layer, head), _where(one, layer, head)
@@ -37,10 +47,14 @@ def text_figure(one: TextNumbers, layer: int | None = None, head: int | None = N
         "what uniform attention would give each word. A word at or below it has no tint; "
         f"the darkest tint is {shown.darkest:.1f} times as much, or more."
     )
-    return PaperFigure(caption, _words_table(one, layer, head), draw)
+    table = _words_table(one, layer, head)
+    widget = _interactive(one, layer, head, selection, lambda: (TextPart(one),))
+    return PaperFigure(caption, table, draw, interactive=widget)
 
 
-def lines_figure(one: TextNumbers, layer: int | None, head: int | None) -> PaperFigure:
+def lines_figure(
+    one: TextNumbers, layer: int | None, head: int | None, selection: Selection | None = None
+) -> PaperFigure:
     """Lines from each token to those that it attends to, in one head."""
     matrix = _matrix(one, layer, head)
     if len(one.tokens) > MOST_LINES:
@@ -65,10 +79,17 @@ def lines_figure(one: TextNumbers, layer: int | None, head: int | None) -> Paper
         f"Attention weights, {where} of {_about(one)}: queries on the left, keys on the right; the "
         "darker a line, the larger the weight. Weights at or below uniform attention have no line."
     )
-    return PaperFigure(caption, _pairs_table(matrix), draw)
+    widget = _interactive(one, layer, head, selection, lambda: (LinedSentences((lines,)),))
+    return PaperFigure(caption, _pairs_table(matrix), draw, interactive=widget)
 
 
-def matrix_figure(one: TextNumbers, layer: int | None, head: int | None) -> PaperFigure:
+def matrix_figure(
+    one: TextNumbers,
+    layer: int | None,
+    head: int | None,
+    selection: Selection | None = None,
+    answer: Answer | None = None,
+) -> PaperFigure:
     """The weights of one head, queries down and keys across."""
     matrix, where = _matrix(one, layer, head), _where(one, layer, head)
 
@@ -87,7 +108,29 @@ def matrix_figure(one: TextNumbers, layer: int | None, head: int | None) -> Pape
         "Tints start at uniform attention over the keys that a query sees; the darkest is "
         f"{number(matrix.darkest)}.{image}"
     )
-    return PaperFigure(caption, _pairs_table(matrix), draw)
+
+    def parts() -> tuple[Part, ...]:
+        seen = matrix.uniform > 0
+        count = min(len(one.tokens), MOST_TOKENS)
+        codes = weight_codes(matrix.weights, seen)[:count, :count]
+        own = HeadCodes(_where(one, layer, head), codes, seen.sum(1)[:count])
+        return (HeadMatrices(one.id, one.tokens[:count], one.word_of, len(one.tokens), (own,)),)
+
+    widget = _interactive(one, layer, head, selection, parts, answer)
+    return PaperFigure(caption, _pairs_table(matrix), draw, interactive=widget)
+
+
+def _interactive(
+    one: TextNumbers,
+    layer: int | None,
+    head: int | None,
+    selection: Selection | None,
+    parts: Callable[[], tuple[Part, ...]],
+    answer: Answer | None = None,
+) -> Interactive:
+    """What a notebook draws in place of a picture of one text, in the head that it shows."""
+    values = {} if layer is None or head is None else {"head": f"L{layer}H{head}"}
+    return Interactive(parts, selection or Selection(), values, answer)
 
 
 def _matrix(one: TextNumbers, layer: int | None, head: int | None) -> Matrix:

@@ -16,9 +16,10 @@ from attlas.core.importance import received_by
 from attlas.support.errors import AttlasError
 from attlas.support.files import write_bytes
 from attlas.support.outputs import PAGE, PICTURES, check_output
-from attlas.views.head_views import HEADS, head_grid_part
+from attlas.views.head_views import HEADS, HeadGrid, head_grid_part
 from attlas.views.matrices import HeadCodes, HeadMatrices
-from attlas.views.modules import page_scripts
+from attlas.views.modules import LOOK, View, page_scripts
+from attlas.views.notebook import NOT_STORED, Answer, Panel, Selection, picture_html
 from attlas.views.numbers import head_name
 from attlas.views.overlay import Overlay, overlay
 from attlas.views.page import framed, templates
@@ -122,13 +123,64 @@ def focused_heads(heads: pd.DataFrame, count: int = LINED) -> list[str]:
     return [head_name(row) for row in chosen.to_dict("records")]
 
 
+@dataclass(frozen=True, eq=False)
+class TextPart:
+    """One text with all its rows, as a part."""
+
+    numbers: TextNumbers
+    view: View = TEXT
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return text_data(self.numbers)
+
+    def html(self, number: int) -> str:
+        return self.view.html(number, escape(self.numbers.text))
+
+    def pictures(self) -> list[str]:
+        return [tinted_svg(text_overlay(self.numbers))]
+
+
+def heads_part(one: TextNumbers) -> HeadGrid:
+    """The grid of all heads by numbers of this text."""
+    return head_grid_part(one.heads, COLUMNS, table="text")
+
+
+def text_title(one: TextNumbers) -> str:
+    """The model and the size of the text, without its words."""
+    layers, heads = one.by_head.shape[:2]
+    size = f"{len(one.words):,} words, {len(one.tokens):,} tokens"
+    return f"{one.model}: {layers} layers × {heads} heads · {size}"
+
+
+def text_panel(one: TextNumbers, selection: Selection, answer: Answer | None = None) -> Panel:
+    """The text, its heads and its matrices in a notebook."""
+
+    def picture(words: bool) -> str:
+        shown = text_overlay(one)
+        svg = tinted_svg(shown if words else shown.without_words)
+        caption = f"{text_title(one)}. Tint: attention received, mean of all heads."
+        return picture_html(svg, caption, "" if words else NOT_STORED)
+
+    return Panel(
+        (TextPart(one), heads_part(one), *one.matrix_parts),
+        picture,
+        lambda: text_page(one, small=True),
+        selection,
+        text_title(one),
+        ("", "heads compact", *("more" for _ in one.matrix_parts)),
+        "look small",
+        answer=answer,
+    )
+
+
 def text_page(one: TextNumbers, small: bool = False) -> str:
     """A page that needs nothing else: the text, its heads, what words attend to, lines, matrices.
 
     A `small` page is that of a notebook.
     """
     page = PageData(views={TEXT: [text_data(one)]})
-    grid = head_grid_part(one.heads, COLUMNS, table="text")
+    grid = heads_part(one)
     layers, heads = one.by_head.shape[:2]
     words = {
         "model": one.model,
@@ -142,7 +194,11 @@ def text_page(one: TextNumbers, small: bool = False) -> str:
         "heads": Markup(HEADS.html(page.number(grid), kind="compact")),
         "more": Markup("").join(page.part(one) for one in one.matrix_parts),
     }
-    return templates().get_template("look.html").render(**words, **page_scripts(page.views))
+    return (
+        templates()
+        .get_template("look.html")
+        .render(**words, **page_scripts(page.views, sheets=[LOOK]))
+    )
 
 
 def text_frame(one: TextNumbers) -> str:

@@ -14,10 +14,11 @@ from attlas.explain.section.texts import explained_line, is_signed
 from attlas.support.files import write_bytes
 from attlas.support.outputs import PAGE, PICTURES, check_output
 from attlas.views.modules import page_scripts
+from attlas.views.notebook import NOT_STORED, Panel, picture_html
 from attlas.views.numbers import decimal
 from attlas.views.overlay import Overlay, score_overlay
 from attlas.views.page import framed, templates
-from attlas.views.parts import TEXT
+from attlas.views.parts import TEXT, TintedText
 from attlas.views.picture import stacked, text_svg, write_picture
 
 if TYPE_CHECKING:
@@ -62,6 +63,28 @@ def explanation_page(explanation: Explanation) -> str:
 def explanation_html(explanation: Explanation) -> str:
     """An explanation in a notebook, in a frame of its own."""
     return framed(explanation_page(explanation), len(explanation.text.text))
+
+
+def explanation_panel(explanation: Explanation) -> Panel:
+    """An explanation in a notebook: the shaded text, and attention above attribution."""
+    drawn, aligned = explanation_overlay(explanation), explanation_text(explanation)
+    predicts_token = explanation.position is not None  # which is a word
+
+    def picture(words: bool) -> str:
+        shown = drawn if words else drawn.without_words
+        svg = stacked(text_svg(shown), aligned_svg(aligned)) if words else text_svg(shown)
+        caption = f"{named(explanation.method)} of {explanation.model}"
+        about = explanation_header(explanation) if words or not predicts_token else caption
+        return picture_html(svg, about, "" if words else NOT_STORED)
+
+    return Panel(
+        (TintedText(explanation.text.id, drawn), AlignedTexts((aligned,))),
+        picture,
+        lambda: explanation_page(explanation),
+        explanation.selection,
+        "" if predicts_token else explanation_header(explanation),
+        ("", "attlas-explanation"),
+    )
 
 
 def write_explanation(explanation: Explanation, path: str | Path, *, force: bool = False) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -125,7 +125,13 @@ def _example_texts(study: Tables) -> list[tuple[int, dict[str, Any]]]:
 
 def text_overlay(study: Tables, row: dict[str, Any], group: int, importance: Any = None) -> Overlay:
     """A text of the study shaded by the attention it receives; by head where that was kept."""
-    rows = study.tokens("totals", group, row["text"])
+    return rows_overlay(study, row, study.tokens("totals", group, row["text"]), importance)
+
+
+def rows_overlay(
+    study: Tables, row: Mapping[str, Any], rows: pd.DataFrame, importance: Any = None
+) -> Overlay:
+    """The same from the rows of the text in `totals`."""
     layers, heads = study.n_layers, study.n_heads
     values = rows[[f"L{layer}" for layer in range(layers)]].to_numpy().T[:, None]
     detailed = pd.DataFrame()

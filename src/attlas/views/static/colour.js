@@ -10,17 +10,39 @@ const SIGN = {
 };
 const dark = globalThis.matchMedia?.("(prefers-color-scheme: dark)");
 
-// A page may choose its theme by data-theme="dark"; otherwise it is that of the system.
+// The theme that a host shows by an attribute or a class: a page of ours and Sphinx, JupyterLab,
+// Colab; VS Code, marimo. Without one it is that of the system.
+const LIGHT = { "data-theme": "light", "data-jp-theme-light": "true", theme: "light" };
+const DARK = { "data-theme": "dark", "data-jp-theme-light": "false", theme: "dark" };
+const CLASSES = { light: ["vscode-light", "light"], dark: ["vscode-dark", "dark"] };
+const shows = (node, values) =>
+  Object.entries(values).some(([name, value]) => node.getAttribute(name) === value);
+const has = (node, names) => names.some((name) => node.classList.contains(name));
+
 export function theme() {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen === "dark" || (chosen !== "light" && dark?.matches) ? "dark" : "light";
+  for (const node of [document.documentElement, document.body].filter(Boolean)) {
+    if (shows(node, DARK)) return "dark";
+    if (shows(node, LIGHT)) return "light";
+    if (has(node, CLASSES.dark)) return "dark";
+    if (has(node, CLASSES.light)) return "light";
+  }
+  return dark?.matches ? "dark" : "light";
 }
 
 // Calls a listener whenever the theme changes, until the view is removed.
 export function onTheme(listener, signal) {
-  dark?.addEventListener("change", listener, { signal });
-  const observer = new MutationObserver(listener);
-  observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  let last = theme();
+  const changed = () => {
+    if (theme() === last) return;
+    last = theme();
+    listener();
+  };
+  dark?.addEventListener("change", changed, { signal });
+  const observer = new MutationObserver(changed);
+  const attributeFilter = [...Object.keys(DARK), "class"];
+  for (const node of [document.documentElement, document.body]) {
+    observer.observe(node, { attributeFilter });
+  }
   signal?.addEventListener("abort", () => observer.disconnect());
 }
 

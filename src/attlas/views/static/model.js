@@ -23,10 +23,12 @@ export class State {
   }
 }
 
+// `state` is that of a page, or the model of a notebook, which also takes messages.
 export class Model {
   constructor(data, state) {
     this.data = data;
     this.state = state;
+    if (state.send) this.send = (...message) => state.send(...message);
   }
   get(name) {
     return name === "data" ? this.data : this.state.get(name);
@@ -40,7 +42,9 @@ export class Model {
   off(event, listener) {
     this.state.off(event, listener);
   }
-  save_changes() {}
+  save_changes() {
+    this.state.save_changes?.();
+  }
 }
 
 // Calls a listener for changes of a shared value until the view is removed.
