@@ -15,7 +15,8 @@ import attlas
 from attlas import catalogue
 from attlas.core.annotations import DEPENDENCIES, ROOT, Dependencies
 from attlas.core.text import Text
-from attlas.views.terminal import print_tables
+from attlas.views.findings import summarize
+from attlas.views.terminal import print_table
 from tests.attacks.verbs import SMALL
 from tests.builders.models import shared
 from tests.builders.runs import QUIET, outcome
@@ -174,7 +175,8 @@ def test_degenerate_texts_are_analysed_or_refused(
     done = outcome(lambda: RUNS[run](CORPORA[name]))
     if done is not None:
         assert done.report(tmp_path / "page.html").is_file()
-        print_tables(done, catalogue.sections())
+        for table in summarize(done, catalogue.sections()).tables:
+            print_table(table)
 
 
 @pytest.mark.attack

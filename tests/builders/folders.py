@@ -222,6 +222,7 @@ def check_foreign(write: Write, tmp_path: Path) -> None:
             ("parts/x", b"x"),
             ("parts/x/manifest.json", b"{}"),
             ("log.txt", b"x"),
+            ("summary.json", b"{}"),
             ("manifest.json", b'{"status": "x", "identity": {}, "name": "my web app"}'),
             ("manifest.json", b"[1, 2]"),
             ("manifest.json.tmp", b"x"),

@@ -29,7 +29,8 @@ from tests.golden.compare import CACHES, UNNAMED, names_differ, stable
 from tests.golden.scenario import ALL, Command
 
 ROOT = Path(__file__).parents[2]
-LEFT_OUT = ("manifest.json", "report.html", "log.txt", "quarantine.jsonl", ".lock")
+DERIVED = ("report.html", "summary.json", "log.txt")
+LEFT_OUT = ("manifest.json", "quarantine.jsonl", ".lock", *DERIVED)
 
 
 def unpacked(commit: str, folder: Path) -> Path:

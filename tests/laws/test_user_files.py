@@ -282,6 +282,7 @@ FOREIGN_FOLDERS: dict[str, tuple[str, ...]] = {
         "report.html.tmp",
         "result.json",
         "result.json.tmp",
+        "summary.json",
         "log.txt",
         "passes/x",
         "cells/x",

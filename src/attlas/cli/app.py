@@ -95,10 +95,9 @@ def print_next(command: str) -> None:
 
 def print_study(study: Study, page: Path | None, as_json: bool, next_command: str = "") -> None:
     """Print what a study found, its folder and its report, and what was excluded."""
-    from attlas.catalogue import sections
-    from attlas.views.findings import facts, findings, warnings
-    from attlas.views.terminal import print_findings
+    from attlas.cli.summary import summary_of
 
+    summary = summary_of(study)
     if as_json:
         print_json(
             {
@@ -108,15 +107,17 @@ def print_study(study: Study, page: Path | None, as_json: bool, next_command: st
                 "tables": study.manifest["tables"],
                 "seconds": study.manifest["seconds"],
                 "model": study.manifest["model"],
-                "warnings": warnings(study, sections()),
-                "findings": [one.record() for one in findings(study, sections())],
+                "warnings": summary.warnings,
+                "findings": summary.findings,
             }
         )
         return
-    for name, value in facts(study, sections()):
+    from attlas.views.terminal import print_findings
+
+    for name, value in summary.facts:
         print(f"{name:9} {value}")
     print()
-    print_findings(study, sections())
+    print_findings(summary)
     _print_end(study, page, next_command)
 
 
@@ -129,11 +130,13 @@ def print_experiment(study: Study, report: bool, as_json: bool) -> None:
         print_json({**model, **study.result, **where})
         return
     if study.tables:
-        from attlas.catalogue import sections
-        from attlas.views.terminal import print_findings, print_tables
+        from attlas.cli.summary import summary_of
+        from attlas.views.terminal import print_findings, print_table
 
-        print_tables(study, sections())
-        print_findings(study, sections())
+        summary = summary_of(study)
+        for table in summary.tables:
+            print_table(table)
+        print_findings(summary)
     _print_end(study, page, NEXT.get(study.manifest["kind"], ""))
 
 

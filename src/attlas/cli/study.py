@@ -30,6 +30,7 @@ from attlas.cli.verbs import add_command
 from attlas.groups.experiment import check_groups
 from attlas.models.sources import check_model
 from attlas.support.errors import AttlasError
+from attlas.support.fingerprint import fingerprint
 from attlas.support.heads import layer_and_head
 from attlas.support.options import (
     check_fields,
@@ -133,11 +134,20 @@ class StudyCommand:
         print_study(result, page, self.as_json)
 
     def _finished(self, folder: Path) -> Study | None:
-        """The finished study of the same files and options, found without loading a model."""
-        from attlas.studies.named import finished_study
+        """The finished result of the same files and options, found without loading a model."""
+        from attlas.studies.named import COMMAND, finished_result, finished_study
 
         named = None if self.fresh else self._named()
-        return None if named is None else finished_study(folder, named)
+        if named is None:
+            return None
+        if self.by is None:
+            return finished_study(folder, named)
+        from attlas.experiments.run import source_of
+        from attlas.groups.experiment import Groups
+
+        return finished_result(
+            folder, Groups.name, {COMMAND: fingerprint(named)}, source_of(Groups)
+        )
 
     def _study(self, folder: Path) -> Study:
         texts = self._texts()
@@ -157,14 +167,13 @@ class StudyCommand:
         from attlas.corpora.sources import files_of
         from attlas.models.sources import folder_of
         from attlas.studies.named import named_files
-        from attlas.support.fingerprint import fingerprint
 
         data, model = files_of(self.data), folder_of(self.model)
         if data is None or model is None or has_plug_ins() or not all(map(os.path.exists, data)):
             return None
         texts = {name: getattr(self, name) for name in ("text", "label", "id", "split")}
         opened = ("task", "max_length", "global_tokens", "allow_pickle")
-        options = [getattr(self, name) for name in ("measures", "long", "bad", "until")]
+        options = [getattr(self, name) for name in ("measures", "long", "bad", "until", "by")]
         return {
             "corpus": named_files(self.data, data, texts),
             "model": named_files(
@@ -173,8 +182,18 @@ class StudyCommand:
             "options": fingerprint(options),
         }
 
+    def _command(self) -> str | None:
+        """The fingerprint of what the command names, if that can be known."""
+        named = self._named()
+        return None if named is None else fingerprint(named)
+
     def _compare(self, by: str) -> None:
-        """Run the experiment that compares groups of texts."""
+        """Open or run the experiment that compares groups of texts."""
+        folder = self.out or Path("runs") / f"{self._name}-by-{by}"
+        result = self._finished(folder) or self._groups(folder)
+        print_experiment(result, self.report, self.as_json)
+
+    def _groups(self, folder: Path) -> Study:
         from attlas.experiments.run import run
         from attlas.groups.experiment import Groups
 
@@ -186,9 +205,7 @@ class StudyCommand:
 
             groups = replace(groups, measures=measures_of(self.measures))
         how = {name: getattr(self, name) for name in ("engine", "workers", "fresh")}
-        folder = self.out or Path("runs") / f"{self._name}-by-{by}"
-        study = run(groups, folder, **how, log=log_step)
-        print_experiment(study, self.report, self.as_json)
+        return run(groups, folder, **how, log=log_step, named=self._command)
 
     def _texts(self, column: str | None = None) -> Corpus:
         """Open the corpus; unknown measures and columns are refused before a model is loaded."""
@@ -288,7 +305,7 @@ class LookCommand:
 
     def _write(self, seen: Any, layer: int | None, head: int | None) -> None:
         from attlas.views import charts
-        from attlas.views.terminal import print_look
+        from attlas.views.terminal_text import print_look
 
         if self.html is not None:
             seen.write(self.html, layer, head, force=self.force)

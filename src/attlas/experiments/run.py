@@ -24,7 +24,7 @@ from attlas.studies.folder import (
     Folder,
     read_manifest,
 )
-from attlas.studies.named import OPENED_FROM, named_files
+from attlas.studies.named import COMMAND, OPENED_FROM, named_files
 from attlas.studies.opened import Study, in_folder
 from attlas.support.errors import ModelError, StudyError
 from attlas.support.files import link, write_errors, write_json
@@ -61,6 +61,7 @@ class How:
     keep_states: bool = False
     progress: bool | None = None  # show bars and lines; None: on a terminal
     log: Callable[[str], None] | None = None  # gets the lines instead of standard error
+    named: Callable[[], str | None] = lambda: None  # a command's fingerprint, to find its result by
 
     def __post_init__(self) -> None:
         check_fields(self, StudyError)
@@ -76,6 +77,7 @@ class RunKeywords(TypedDict, total=False):
     keep_states: bool
     progress: bool | None
     log: Callable[[str], None] | None
+    named: Callable[[], str | None]
 
 
 def run(experiment: Experiment, out: str | Path | None = None, **how: Unpack[RunKeywords]) -> Study:
@@ -121,7 +123,7 @@ def run(experiment: Experiment, out: str | Path | None = None, **how: Unpack[Run
             progress=settings.progress,
             log=settings.log,
         )
-        return _run(experiment, work, inferred, settings.fresh, settings.keep_states)
+        return _run(experiment, work, inferred, settings)
 
     return in_folder(out, go)
 
@@ -169,21 +171,19 @@ def completed(experiment: Experiment) -> tuple[Experiment, set[str]]:
     return whole, {name for name in after if after[name] is not before[name]}
 
 
-def _run(
-    experiment: Experiment, work: Workspace, inferred: Set[str], fresh: bool, keep_states: bool
-) -> Study:
+def _run(experiment: Experiment, work: Workspace, inferred: Set[str], how: How) -> Study:
     began = time.perf_counter()
-    work.folder.refuse_foreign() if fresh else read_manifest(work.folder.path)
-    files = input_files(experiment)
+    work.folder.refuse_foreign() if how.fresh else read_manifest(work.folder.path)
+    files = _opened_from(experiment, how)
     opened = open_inputs(experiment, work, inferred)
     if experiment.checks:
         experiment.part(experiment.checks)(experiment, work, **opened)
     known = {name: work.identity(value) for name, value in opened.items()}
     identity = identify(experiment, known) | _known_by(work.excluded)
-    if input_files(experiment) != files:
+    if _opened_from(experiment, how) != files:
         raise StudyError("an input changed while it was read; run the same command again")
     details = {name: parts for name, parts in known.items() if isinstance(parts, Mapping)}
-    with work.folder.claim(identity, fresh, details) as finished:
+    with work.folder.claim(identity, how.fresh, details) as finished:
         if finished is not None:
             return Study(work.folder.path, finished)
         outcome = experiment.part(experiment.does)(experiment, work, **opened)
@@ -194,7 +194,7 @@ def _run(
             about["inputs"][name]["from"] = "another input"
         about[OPENED_FROM] = files
         about["seconds"] = round(time.perf_counter() - began, 3)
-        write_outcome(work.folder, outcome, about, keep_states)
+        write_outcome(work.folder, outcome, about, how.keep_states)
     return Study.open(work.folder.path)
 
 
@@ -278,7 +278,12 @@ def identify(experiment: Experiment, known: Mapping[str, Any]) -> dict[str, str]
 def _plain_identity(experiment: Experiment) -> dict[str, str]:
     """Options and code: the part of the identity that needs no input. A plug-in's code counts."""
     options = {name: fingerprint(value) for name, value in experiment.options.items()}
-    return {**options, SOURCE: fingerprint((source_digest(), type(experiment)))}
+    return {**options, SOURCE: source_of(type(experiment))}
+
+
+def source_of(kind: type[Experiment]) -> str:
+    """The code that computes an experiment."""
+    return fingerprint((source_digest(), kind))
 
 
 def identity_of(experiment: Experiment) -> dict[str, str]:
@@ -303,6 +308,12 @@ def input_files(experiment: Experiment) -> dict[str, str]:
         how = experiment.openings("model" if is_model else "texts" if about.of == TEXTS else "")
         out[name] = named_files(value, files, how, is_model)
     return out
+
+
+def _opened_from(experiment: Experiment, how: How) -> dict[str, str]:
+    """The inputs that are made of local files, and what a command named, if it can be known."""
+    command = how.named()
+    return input_files(experiment) | ({} if command is None else {COMMAND: command})
 
 
 def _files(about: Given, value: Any) -> list[Path] | None:

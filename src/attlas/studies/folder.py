@@ -5,6 +5,7 @@
     DIR/tables/, result.json, files/, quarantine.jsonl       the results
     DIR/states/FINGERPRINT/ what an interrupted run has done so far, under what it was made from
     DIR/parts/NAME/         result folders of its own
+    DIR/report.html, summary.json, log.txt       made from the result, and known by a mark of ours
 
 Only files that a manifest or an entry of `states` lists are ever replaced or removed.
 """
@@ -39,6 +40,7 @@ FORMAT = 2
 MANIFEST, QUARANTINE = "manifest.json", "quarantine.jsonl"
 TABLES, STATES, PARTS = "tables", "states", "parts"
 RESULT, FILES, REPORT, ENTRY = "result.json", "files", "report.html", "entry.json"
+SUMMARY = "summary.json"  # what the terminal printed
 LOG, LOG_MARK = "log.txt", "# what attlas did here, and when\n"  # the first line of a log of ours
 COMPLETE, RUNNING, FAILED = "complete", "running", "failed"
 SOURCE, PUBLISHED = "source", "published"
@@ -484,9 +486,9 @@ class Folder:
                 clear(part)
         remove_if_empty(self.path / PARTS)
         remove_files(self.path, listed_files(manifest))
-        for path, is_ours in ((self.path / REPORT, is_our_page), (self.path / LOG, _is_our_log)):
-            if is_ours(path):
-                remove(path)
+        for name, is_ours in DERIVED.items():
+            if is_ours(self.path / name):
+                remove(self.path / name)
 
     def result(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Read `result.json` of a complete result."""
@@ -584,6 +586,16 @@ def _is_our_log(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(len(LOG_MARK)) == LOG_MARK.encode()
+
+
+def is_our_summary(path: Path) -> bool:
+    """Whether a file is a summary that Attlas wrote."""
+    if not path.is_file() or path.is_symlink():
+        return False
+    return {"attlas", "made_from", "summary"} <= set(read_json(path) or {})
+
+
+DERIVED = {REPORT: is_our_page, SUMMARY: is_our_summary, LOG: _is_our_log}  # not in the manifest
 
 
 def refuse_other(

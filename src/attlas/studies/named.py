@@ -14,6 +14,7 @@ from attlas.studies.opened import Study
 from attlas.support.fingerprint import File, fingerprint, source_digest
 
 STUDY = "study"  # the kind of a result folder
+COMMAND = "command"  # there: all inputs and options that the command line named
 OPENED_FROM = "opened_from"  # in a manifest: each input by its files, and how they are opened
 Named = Mapping[str, str]  # input -> fingerprint
 
@@ -32,12 +33,19 @@ def named_files(
 
 def finished_study(folder: Path, named: Named) -> Study | None:
     """The finished study of the same files and options; None if it has to be made."""
+    return finished_result(folder, STUDY, named, source_digest())
+
+
+def finished_result(folder: Path, kind: str, named: Named, source: str) -> Study | None:
+    """The finished result of a kind that was opened from all that is named, by the same code."""
     manifest = read_manifest(folder)
     if manifest is None or manifest["attlas"] < FORMAT or manifest["status"] != COMPLETE:
         return None
-    if manifest["kind"] != STUDY or manifest.get(OPENED_FROM) != named:
+    if manifest["kind"] != kind or OPENED_FROM not in manifest:
         return None
-    if manifest["identity"].get(SOURCE) != source_digest():
+    if not named.items() <= manifest[OPENED_FROM].items():
         return None
-    Folder(folder, STUDY).check_files(manifest)
+    if manifest["identity"].get(SOURCE) != source:
+        return None
+    Folder(folder, kind).check_files(manifest)
     return Study(folder, manifest)

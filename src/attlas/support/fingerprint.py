@@ -42,6 +42,7 @@ __all__ = [
     "feed_fields",
     "fingerprint",
     "framed",
+    "program_digest",
     "sha256",
     "sha256_of",
     "source_digest",
@@ -354,12 +355,20 @@ def _package_digest(package: str) -> str:
 @cache
 def source_digest() -> str:
     """Digest what computes: Attlas's own source, and the versions of the libraries behind it."""
+    return _digest_of_files(_computes)
+
+
+@cache
+def program_digest() -> str:
+    """Digest all of Attlas, also what draws and prints, and the versions of the libraries."""
+    return _digest_of_files(lambda path: path.suffix in (".py", ".md"))
+
+
+def _digest_of_files(counts: Callable[[Path], bool]) -> str:
+    """Digest those files of Attlas that count, by their paths, and the versions of libraries."""
     root = Path(__file__).parents[1]
-    files = {
-        path.relative_to(root).as_posix(): sha256_of(path)
-        for path in files_below(root)
-        if _computes(path.relative_to(root))
-    }
+    paths = ((path, path.relative_to(root)) for path in files_below(root))
+    files = {name.as_posix(): sha256_of(path) for path, name in paths if counts(name)}
     return fingerprint((files, versions()))
 
 

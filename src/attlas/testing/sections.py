@@ -38,7 +38,7 @@ from attlas.views.head_rows import HeadRow
 from attlas.views.report import SCRIPTS, render
 from attlas.views.section import Figure, Section
 from attlas.views.shades import CONTROLS
-from attlas.views.terminal import print_tables
+from attlas.views.terminal import print_table
 
 HEAVY = ("torch", "transformers", "scipy", "sklearn", "numba")  # not imported to draw
 HOSTILE = "<attlas-hostile onload='x'>&amp;\"'</script></p>{{ 7 }}\u2028\u202e if"
@@ -449,7 +449,8 @@ def _drawn_tables(section: Section, study: Study) -> frozenset[str]:
 def _draw(section: Section, tables: Frames) -> None:
     """Draw all that a section has, and its page, and check that they are whole."""
     figures = _draw_alone(section, tables)
-    print_tables(tables, {"one": section})
+    for table in section.terminal(tables):
+        print_table(table)
     tags = _Tags()
     tags.feed("".join(card._repr_html_() for card in _cards(section, tables)))
     tags.feed(render(tables, {"one": replace(section, figures=lambda _: figures)}))
@@ -519,8 +520,9 @@ class _Tags(HTMLParser):
 _DRAW = f"""
 import contextlib, importlib, io, json, sys
 from attlas.studies.opened import Study
+from attlas.views.findings import summarize
 from attlas.views.report import render
-from attlas.views.terminal import print_tables
+from attlas.views.terminal import print_table
 
 heavy = {{}}
 for name, (first, *others) in json.loads(sys.argv[1]).items():
@@ -530,7 +532,8 @@ for name, (first, *others) in json.loads(sys.argv[1]).items():
     study = study.combined_with(*map(Study.open, others))
     render(study, sections)
     with contextlib.redirect_stdout(io.StringIO()):
-        print_tables(study, sections)
+        for table in summarize(study, sections).tables:
+            print_table(table)
     heavy[name] = sorted({{one.partition(".")[0] for one in sys.modules}} & {{*{HEAVY!r}}})
 print(json.dumps(heavy))
 """

@@ -12,6 +12,19 @@ from typing import Any
 from attlas.stats.verdicts import ENOUGH, Verdict
 from attlas.views.claims import MOST_FINDINGS, Finding, best_findings, section_verdict
 from attlas.views.section import Fact, Section, Tables, shown
+from attlas.views.summary import Summary
+
+
+def summarize(study: Tables, sections: Mapping[str, Section]) -> Summary:
+    """All that the terminal prints of a result."""
+    able = [section for _, section in shown(study, sections)]
+    return Summary(
+        facts=tuple(facts(study, sections)),
+        tables=tuple(table for one in able for table in one.terminal(study)),
+        warnings=tuple(warnings(study, sections)),
+        findings=tuple(one.record() for one in findings(study, sections)),
+        notes=tuple(line for one in able for line in one.notes(study)),
+    )
 
 
 def section_findings(study: Tables, name: str, section: Section) -> list[Finding]:

@@ -8,12 +8,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any, Literal
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Literal
 
 from attlas.support.errors import AttlasError
 from attlas.views.numbers import number
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Kind = Literal["above", "below", "signed", "plain"]
 WINDOW = 24  # rows of a table on a page that are shown without scrolling
@@ -79,15 +80,22 @@ class Column:
         """The value of a row as it is written."""
         value = row[self.name]
         if self.format == "words" or isinstance(value, str):
-            return "" if pd.isna(value) else self.words.get(value, str(value))
-        if pd.isna(value):
+            return "" if _is_missing(value) else self.words.get(value, str(value))
+        if _is_missing(value):
             return "-"
         written = NUMBERS[self.format](value)
-        if self.interval is None or pd.isna(row[self.interval[0]]):
+        if self.interval is None or _is_missing(row[self.interval[0]]):
             return written
         places = 3 if self.format == "three" else 2
         low, high = (number(row[end], places) for end in self.interval)
         return f"{written}\u00a0[{low},\u00a0{high}]"
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a cell has no value; pandas knows all its kinds, and whoever has one imported it."""
+    import pandas as pd
+
+    return bool(pd.isna(value))
 
 
 @dataclass(frozen=True)
