@@ -684,7 +684,10 @@ def test_a_masked_language_model_with_another_activation_is_refused() -> None:
 def test_positions_that_are_skipped_stand_only_once(skip: int) -> None:
     short = short_model("bert", "base")
     table = short.network.embeddings.position_embeddings.weight
-    longer = lengthen(short, 1200, 16, skip=skip).network.embeddings.position_embeddings.weight[1:]
+    long = lengthen(short, 1200, 16, skip=skip)
+    longer = long.network.embeddings.position_embeddings.weight[1:]
+    assert long.seams == tuple(range(len(table), 1200, len(table) - skip))
+    assert short.seams == long.randomized().seams == ()
     for place in range(1200):
         own = place if place < skip else skip + (place - skip) % (len(table) - skip)
         assert torch.equal(longer[place], table[own])

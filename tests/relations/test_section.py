@@ -28,6 +28,8 @@ from attlas.studies.folder import Folder
 from attlas.studies.opened import Study
 from attlas.testing import tiny
 from attlas.views import charts
+from attlas.views.overlay import score_overlay
+from attlas.views.parts import TintedText
 from tests.builders.pages import (
     SECTIONS,
     Tags,
@@ -426,10 +428,32 @@ def test_triples_are_chosen_by_keys_shared_and_shown_as_a_table(
     assert not wrong
 
 
-def test_words_of_a_triple_are_those_that_its_phrases_touch() -> None:
-    spans = {"h": (0, 9), "t": (14, 20)}
-    one = TripleText("x", "Anna Berg met Carlos.", (Shown(spans, "met", 0.9, "found"),))
-    assert [triple["words"] for triple in one.data] == [[0, 1, 3]]
+def test_a_triple_and_the_words_of_its_text_are_one_selection(tmp_path: Path, browser: Any) -> None:
+    """The text counts [CLS] as a word, the triples do not: characters join them."""
+    string = "Anna Berg met Carlos. Eva sang."
+    found = ({"h": (0, 9), "t": (14, 20)}, {"h": (22, 25), "t": (26, 30)})
+    triples = TripleTexts(
+        (TripleText("x", string, tuple(Shown(one, "met", 0.9, "found") for one in found)),)
+    )
+    pieces = ["[CLS]", "Anna", "Berg", "met", "Carlos", ".", "Eva", "sang", "."]
+    starts = [-1, *(string.index(one) for one in pieces[1:-1]), len(string) - 1]
+    stops = [-1, *(start + len(one) for start, one in zip(starts[1:], pieces[1:], strict=True))]
+    tokens = pd.DataFrame({"text": "x", "start": starts, "stop": stops, "string": pieces})
+    scores = {"gradient": np.linspace(-1, 1, len(pieces))}
+    text = TintedText("x", score_overlay(string, tokens, scores, {"gradient": True}))
+    page, wrong = open_page(browser, view_page([triples, text], tmp_path / "page.html"))
+    chosen = page.locator("w[aria-selected=true]")
+    page.locator("[data-triple]").nth(1).click()
+    assert chosen.all_inner_texts() == ["Eva", "sang"]
+    page.locator("[data-triple]").nth(0).click()
+    assert chosen.all_inner_texts() == ["Anna", "Berg", "Carlos"]
+    page.locator("w", has_text="Eva").click()
+    assert page.locator("[data-triple][aria-pressed=true]").get_attribute("data-triple") == "1"
+    page.locator("w", has_text="met").click()  # of no triple: the last one stays
+    assert page.locator("[data-triple][aria-pressed=true]").get_attribute("data-triple") == "1"
+    assert chosen.all_inner_texts() == ["met"]
+    assert wrong == []
+    page.context.close()
 
 
 def test_the_report_is_drawn_in_a_browser(study: Study, tmp_path: Path, browser: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,23 @@ def test_the_head_is_that_of_the_page(browser: Any, tmp_path: Path) -> None:
     ready(page)
     assert page.evaluate("state.get('head')") == "L0H0"
     assert not missing.is_visible()
+    assert wrong == []
+
+
+def test_lines_are_where_positions_repeat(browser: Any, tmp_path: Path) -> None:
+    even = np.full((60, 60), 1 / 60)  # nothing is tinted
+    part = replace(part_of([even]), seams=(20, 50))
+    page, wrong = open_views(browser, tmp_path, part)
+    ready(page)
+    page.locator("canvas.part").press("0")
+    frames(page)
+    shown = "repeat from tokens 20, 50"
+    assert shown in page.locator(".legend").inner_text()
+    for kind, margin in (("whole", 0), ("part", 92)):
+        picture = pixels(page, kind)[margin:, margin:, :3].astype(int)
+        dark = (picture.sum(2) < 3 * 200).mean(0) > 0.9  # columns of the picture
+        places = np.nonzero(dark)[0] / len(dark) * 60
+        assert {round(place) for place in places} == {20, 50}
     assert wrong == []
 
 

@@ -340,7 +340,11 @@ def test_views_without_a_page_draw_a_text_too(tmp_path: Path, browser: Any) -> N
         }"""
     )
     page.locator(WORDS).nth(2).click()
-    assert page.evaluate("values.selection") == {"text": "text", "words": [2]}
+    assert page.evaluate("values.selection") == {
+        "text": "text",
+        "words": [2],
+        "spans": [[2, 5]],
+    }
     assert wrong == []
     page.context.close()
 

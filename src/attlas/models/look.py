@@ -58,6 +58,7 @@ class TextAttention(Shown):
     largest: Tops | None = field(default=None, repr=False)  # of every head, if it is not kept
     importance: Floats | None = field(default=None, repr=False)  # layer head
     matrices: tuple[HeadCodes, ...] = field(default=(), repr=False)  # of the heads asked for
+    seams: tuple[int, ...] = ()  # tokens at which positions repeat
     selection: Selection = field(default_factory=Selection, repr=False)  # of widgets
 
     @property
@@ -188,6 +189,7 @@ class TextAttention(Shown):
             None if self.square is None else self.square.float().numpy(),
             lambda: self.head_tops,
             self.matrices,
+            self.seams,
         )
 
     def row(self, layer: int, head: int, query: int) -> Floats32:
@@ -336,6 +338,7 @@ def text_attention(
         seen.largest(mean_tops),
         importance,
         tuple(seen.matrices[one] for one in seen.asked),
+        tuple(one for one in model.seams if one < len(encoded[0])),
     )
 
 

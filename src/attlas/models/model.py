@@ -113,18 +113,43 @@ class Model:
         return int(getattr(self.network.config, PERIOD, 512)) or None
 
     @cached_property
+    def seams(self) -> tuple[int, ...]:
+        """The tokens at which position embeddings start again, in a model made from a shorter one.
+
+        They repeat the first position, or the second if [CLS] kept its own; positions that were
+        trained since are all different.
+        """
+        table = self._position_table() if self.banded else None
+        if table is None:
+            return ()
+        first = 0 if table.padding_idx is None else table.padding_idx + 1
+        rows = [row.tobytes() for row in table.weight.detach()[first:].float().cpu().numpy()]
+        known: set[bytes] = set()
+        for row in rows:
+            if row in known:
+                return tuple(at for at, one in enumerate(rows) if one == row)[1:]
+            known.add(row)
+        return ()
+
+    @cached_property
     def max_length(self) -> int | None:
         """The maximum number of tokens of a text, special ones included; None if unlimited."""
         tokenizer_limit = getattr(self.tokenizer, "model_max_length", None)
         limits = (self._positions(), tokenizer_limit, self.limit)
         return min((limit for limit in limits if limit and 0 < limit < LONGEST), default=None)
 
+    def _position_table(self) -> nn.Embedding | None:
+        """The embeddings of positions, if they are a table of that name."""
+        for name, module in self.part.named_modules():
+            if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+                return module
+        return None
+
     def _positions(self) -> int | None:
         """The number of positions; RoBERTa and its like count them from after the padding id."""
-        for name, module in self.part.named_modules():
-            is_table = name.endswith("position_embeddings") and isinstance(module, nn.Embedding)
-            if is_table and module.padding_idx is not None:
-                return module.num_embeddings - module.padding_idx - 1
+        table = self._position_table()
+        if table is not None and table.padding_idx is not None:
+            return table.num_embeddings - table.padding_idx - 1
         config = self.network.config.get_text_config()
         family = FAMILIES.get(config.model_type, OTHER)
         longest = family.longest(config)

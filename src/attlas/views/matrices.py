@@ -82,6 +82,7 @@ class HeadMatrices:
     word_of: npt.NDArray[np.int64]  # token
     total: int  # tokens of the text
     heads: tuple[HeadCodes, ...]
+    seams: tuple[int, ...] = ()  # tokens at which positions repeat
     view: View = MATRIX
 
     @property
@@ -92,6 +93,7 @@ class HeadMatrices:
             "word_of": self.word_of[: len(self.tokens)].tolist(),
             "total": self.total,
             "floor": FLOOR,
+            "seams": [one for one in self.seams if one < len(self.tokens)],
             "heads": [one.packed for one in self.heads],
         }
 

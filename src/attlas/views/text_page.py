@@ -62,6 +62,7 @@ class TextNumbers:
     weights: Floats | None = field(default=None, repr=False)  # layer head query key
     head_tops: Callable[[], Tops] | None = None  # of every head
     matrices: tuple[HeadCodes, ...] = ()
+    seams: tuple[int, ...] = ()  # tokens at which positions repeat
 
     @property
     def matrix_parts(self) -> list[HeadMatrices]:
@@ -70,7 +71,7 @@ class TextNumbers:
             return []
         tokens = self.tokens[: len(self.matrices[0].codes)]
         parts = (self.id, tokens, self.word_of, len(self.tokens), self.matrices)
-        return [HeadMatrices(*parts)]
+        return [HeadMatrices(*parts, self.seams)]
 
     def check(self, layer: int | None, head: int | None) -> None:
         """Refuse a layer or a head that the model does not have."""
@@ -107,8 +108,9 @@ def text_data(one: TextNumbers) -> dict[str, Any]:
         rows["weights"] = weights_data(one.weights)
     elif one.head_tops is not None:
         rows["tops"] = one.head_tops().data
-    shown = text_overlay(one).data
-    return {**shown, **rows, "visible": one.visible.data, "lines": focused_heads(one.heads)}
+    shown = {**text_overlay(one).data, "lines": focused_heads(one.heads)}
+    seams = {"seams": list(one.seams)} if one.seams else {}
+    return {**shown, **rows, "visible": one.visible.data, **seams}
 
 
 def focused_heads(heads: pd.DataFrame, count: int = LINED) -> list[str]:

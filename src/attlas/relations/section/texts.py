@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from attlas.language.words import Span, word_spans
+from attlas.language.words import Span
 
 ROLES = {"h": "head", "t": "tail", "r": "relation words"}
 STATUS = {
@@ -81,8 +81,7 @@ class TripleText:
 
     @property
     def data(self) -> list[dict[str, Any]]:
-        """What triples.js draws of each triple: marked pieces by role, its words, its lines."""
-        words = word_spans(self.string)
+        """What triples.js draws of each triple: pieces by role, its characters, its lines."""
         marked = [roles for _, roles in self.pieces if roles]
         return [
             {
@@ -90,11 +89,7 @@ class TripleText:
                     role: [mark for mark, roles in enumerate(marked) if (index, role) in roles]
                     for role in one.spans
                 },
-                "words": [
-                    number
-                    for number, (start, stop) in enumerate(words)
-                    if any(start < end and begin < stop for begin, end in one.spans.values())
-                ],
+                "spans": sorted(one.spans.values()),
                 "lines": [
                     [line.source, line.target, _short(line.mean), _short(line.weight)]
                     for line in one.lines

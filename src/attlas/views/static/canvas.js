@@ -10,6 +10,7 @@ export function pageColours(canvas) {
     ground: style.backgroundColor,
     chosen: style.caretColor,
     dots: style.columnRuleColor,
+    seam: style.textDecorationColor,
   };
 }
 

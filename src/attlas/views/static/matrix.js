@@ -7,6 +7,7 @@ import { colour, onTheme, palette, theme } from "attlas/colour.js";
 import { element, menu } from "attlas/dom.js";
 import { onChange } from "attlas/model.js";
 import { inflated } from "attlas/packing.js";
+import { seamWords } from "attlas/seams.js";
 
 const SMALL = 48; // tokens that are shown whole, in one picture
 const PART = 64; // tokens of the part that is shown first
@@ -175,6 +176,7 @@ class Matrix {
   }
 
   explain() {
+    const { data } = this;
     const { step, floor, rounding } = this.scale;
     const ratio = (share) => times(Math.exp(this.tints.most * share * step));
     const uniforms = this.seen.map((keys) => 1 / Math.max(keys, 1));
@@ -194,6 +196,7 @@ class Matrix {
           "log scale; no tint at or below it",
       ),
       ...(this.tints.masked ? [element("span", {}, dots, " not seen by the query")] : []),
+      ...(data.seams?.length ? [element("span", {}, seamWords(data.seams))] : []),
     );
     this.note.textContent =
       `Weights are rounded to ±${(100 * rounding).toFixed(1)}%; below ${floor.toFixed(5)} they ` +
@@ -253,6 +256,7 @@ class Matrix {
     }
     this.el.dataset.span = Math.round(this.region.span);
     this.part.draw(this.tints, this.region, this.colours, this.own.dots);
+    this.seams(this.part, this.region);
     this.labels();
     this.outline();
     if (this.count > SMALL) this.overview();
@@ -265,6 +269,7 @@ class Matrix {
     const { whole, region, count } = this;
     if (this.wholeDrawn !== this.colours) {
       whole.draw(this.tints, { left: 0, top: 0, span: count }, this.colours, this.own.dots);
+      this.seams(whole, { left: 0, top: 0, span: count });
       this.wholeDrawn = this.colours;
       const cells = 2 ** this.tints.level(count / whole.side);
       const size = cells > 1 ? `; each cell the maximum of ${cells} × ${cells}` : "";
@@ -273,6 +278,22 @@ class Matrix {
     const share = (tokens) => `${(100 * tokens) / count}%`;
     const [left, top, side] = [region.left, region.top, region.span].map(share);
     Object.assign(this.window.style, { left, top, width: side, height: side });
+  }
+
+  // Grey lines before the queries and keys whose positions repeat earlier ones.
+  seams(picture, region) {
+    const { context, margin } = picture;
+    const side = picture.side / picture.ratio;
+    context.fillStyle = this.own.seam;
+    context.globalAlpha = 0.6;
+    for (const token of this.data.seams ?? []) {
+      const [down, across] = [region.top, region.left].map((first) =>
+        Math.round(picture.at(token, first, region)),
+      );
+      if (down >= margin) context.fillRect(margin, down, side, 1);
+      if (across >= margin) context.fillRect(across, margin, 1, side);
+    }
+    context.globalAlpha = 1;
   }
 
   // Tokens at both sides; where there is no room for every fourth, their numbers.

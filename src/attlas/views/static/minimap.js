@@ -1,7 +1,8 @@
 // A long text at a glance: its tints on a canvas, and the part on the screen; a click jumps.
 import { element } from "attlas/dom.js";
 
-export function minimap(place, words, nodes, { colourOf, isChosen }) {
+// `marks` are the numbers of words before which the map has a line.
+export function minimap(place, words, nodes, { colourOf, isChosen, marks = [] }) {
   const canvas = element("canvas");
   const frame = element("div", { class: "frame" });
   place.append(canvas, frame);
@@ -40,6 +41,8 @@ export function minimap(place, words, nodes, { colourOf, isChosen }) {
       const tall = Math.max(high * height * 0.8, chosen ? 3 : 1);
       pen.fillRect(x * (width - 4) + 2, y * height, Math.max(wide * (width - 4), 1), tall);
     });
+    pen.fillStyle = getComputedStyle(place).getPropertyValue("--soft");
+    for (const index of marks) pen.fillRect(0, boxes[index][1] * height - 0.5, width, 1.5);
   }
   function resize() {
     place.hidden = words.scrollHeight < 1.3 * words.clientHeight;

@@ -7,6 +7,7 @@ import { fixed, largest, showLists } from "attlas/lists.js";
 import { minimap } from "attlas/minimap.js";
 import { onChange } from "attlas/model.js";
 import { readText } from "attlas/rows.js";
+import { seamWords } from "attlas/seams.js";
 
 const STEPS = 24; // of a tint
 const SAME = 1.0005; // a ratio that rounding may make of 1
@@ -227,6 +228,7 @@ class TextView {
     this.overview = minimap(this.map, this.words, this.nodes, {
       colourOf: (unit) => (this.drawn[unit] ? this.palette[this.drawn[unit] + STEPS][0] : null),
       isChosen: (unit) => this.chosen.includes(unit),
+      marks: (this.data.seams ?? []).map((token) => units.of[token]),
     });
     this.level.press(units.name);
   }
@@ -304,7 +306,8 @@ class TextView {
     const ticks = this.by !== "score" ? ratios : signed ? ends : plain;
     const row = element("div", {}, ...ticks.map((one) => element("span", {}, one)));
     const note = this.by === "score" ? "" : "no tint at or below uniform attention; log scale";
-    this.legend.replaceChildren(bar, row, element("span", {}, note));
+    const seams = element("span", { class: "seams" }, seamWords(this.data.seams ?? []));
+    this.legend.replaceChildren(bar, row, element("span", {}, note), seams);
   }
   click(event) {
     const node = event.target.closest?.("w");
@@ -324,20 +327,23 @@ class TextView {
       const { id } = this.data;
       const of = (unit) => [...this.units.tokens(unit)].map((token) => this.text.words.of[token]);
       const words = [...new Set(this.chosen.flatMap(of))];
-      this.shared = JSON.stringify(words);
-      this.model.set("selection", { text: id, words });
+      const spans = words.map((word) => this.text.words.span(word)).filter(([start]) => start >= 0);
+      this.shared = JSON.stringify([words, spans]);
+      this.model.set("selection", { text: id, words, spans });
       this.model.save_changes();
     }
     if (this.by === "attends" || this.by === "attended") this.retint();
     this.showSelection();
     this.overview.draw();
   }
-  // A selection of another view of this text: its words.
+  // A selection of another view of this text: its words, or the characters of phrases.
   follow() {
-    const { text, words } = this.model.get("selection") ?? {};
-    if (text !== this.data.id || !words || JSON.stringify(words) === this.shared) return;
-    this.shared = JSON.stringify(words);
-    const known = words.filter((word) => word < this.text.words.count);
+    const { text, words, spans } = this.model.get("selection") ?? {};
+    const shared = JSON.stringify([words, spans]);
+    if (text !== this.data.id || !words || shared === this.shared) return;
+    this.shared = shared;
+    const all = words.length || !spans ? words : this.text.words.within(spans);
+    const known = all.filter((word) => word < this.text.words.count);
     const of = (word) => [...this.text.words.tokens(word)].map((token) => this.units.of[token]);
     this.select([...new Set(known.flatMap(of))], false);
     if (known.length) this.reveal(this.chosen[0]);

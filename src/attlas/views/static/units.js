@@ -38,6 +38,18 @@ class Units {
     const special = this.special.get(unit);
     return special ?? this.slice(this.spans[2 * unit], this.spans[2 * unit + 1]).trim();
   }
+  // Its first character and the one after its last, as Python counts them.
+  span(unit) {
+    return [this.spans[2 * unit], this.spans[2 * unit + 1]];
+  }
+  // The units with a character of these spans.
+  within(spans) {
+    const units = Array.from({ length: this.count }, (_, unit) => unit);
+    return units.filter((unit) => {
+      const [start, stop] = this.span(unit);
+      return spans.some(([from, to]) => start < to && from < stop);
+    });
+  }
   // Sums over the tokens of each unit.
   summed(values) {
     const out = new Float64Array(this.count);

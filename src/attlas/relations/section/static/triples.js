@@ -58,6 +58,15 @@ function arrow(source, from, to, value, { onward, near }) {
   ];
 }
 
+// The triple with these phrases, or one whose phrases hold all of the characters; -1 for none.
+function tripleOf(triples, chosen, spans) {
+  const same = triples.findIndex((one) => JSON.stringify(one.spans) === JSON.stringify(spans));
+  if (same >= 0) return same;
+  const holds = (one) =>
+    spans.every(([start, stop]) => one?.spans.some(([from, to]) => start < to && from < stop));
+  return holds(triples[chosen]) ? chosen : triples.findIndex(holds);
+}
+
 // One text with its triples.
 class TripleText {
   constructor(place, data, view) {
@@ -87,7 +96,7 @@ class TripleText {
   choose(number) {
     this.chosen = number;
     this.show();
-    this.view.share(this.text, this.triples[number].words);
+    this.view.share(this.text, this.triples[number].spans);
   }
 
   press(event, number) {
@@ -182,18 +191,18 @@ class TripleTexts {
     return this.select.value;
   }
 
-  // Words are counted as language does, without special tokens, so the text has a name of its own.
-  share(text, words) {
-    this.model.set("selection", { text: "relations/" + text, words });
+  // Other views count words with special tokens, so phrases are named by their characters.
+  share(text, spans) {
+    this.model.set("selection", { text, words: [], spans });
     this.model.save_changes();
   }
 
   follow() {
     const selection = this.model.get("selection");
+    if (!selection?.spans?.length) return;
     for (const one of this.texts) {
-      if (selection?.text !== "relations/" + one.text) continue;
-      const words = JSON.stringify(selection.words);
-      const number = one.triples.findIndex((triple) => JSON.stringify(triple.words) === words);
+      if (selection.text !== one.text) continue;
+      const number = tripleOf(one.triples, one.chosen, selection.spans);
       if (number < 0 || number === one.chosen) continue;
       one.chosen = number;
       one.show();
