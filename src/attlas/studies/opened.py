@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -145,7 +145,7 @@ class Study(Shown):
     def _columns(self, name: str) -> list[str]:
         import pyarrow.parquet as pq
 
-        return list(pq.read_schema(self._file(name)).names)
+        return list(pq.read_schema(self.table_file(name)).names)
 
     @property
     def _weights(self) -> str | None:
@@ -161,6 +161,11 @@ class Study(Shown):
         studies = (self, *self.others)
         return list(dict.fromkeys(name for one in studies for name in one.manifest["tables"]))
 
+    def manifest_of(self, name: str) -> dict[str, Any]:
+        """What the manifest says of a table: its number of rows, and what a row is."""
+        about: dict[str, Any] = self.study_with_table(name).manifest["tables"][name]
+        return about
+
     def has(self, name: str) -> bool:
         return name in self.tables
 
@@ -168,7 +173,8 @@ class Study(Shown):
         """This study, or the one joined to it, that has the table."""
         return next(one for one in (self, *self.others) if name in one.manifest["tables"])
 
-    def _file(self, name: str) -> Path:
+    def table_file(self, name: str) -> Path:
+        """The Parquet file of a table, which is as it was written."""
         study = self.study_with_table(name)
         if name not in study._checked:
             check_file(study.folder, f"{TABLES}/{name}.parquet", study.manifest)
@@ -186,7 +192,7 @@ class Study(Shown):
         import pyarrow.parquet as pq
 
         filters = None if text is None else [("text", "==", text)]
-        rows = pq.read_table(self._file(name), columns=columns, filters=filters)
+        rows = pq.read_table(self.table_file(name), columns=columns, filters=filters)
         return rows.to_pandas()
 
     def text_row(self, text: str) -> dict[str, Any]:
@@ -205,27 +211,34 @@ class Study(Shown):
 
     def sample(self, count: int) -> list[tuple[int, dict[str, Any]]]:
         """Rows of `texts` spread over the corpus, each with its row group."""
+        step = max(1, self.n_texts // count)
+        return self.texts_at(range(0, step * count, step))[:count]
+
+    @property
+    def n_texts(self) -> int:
+        """The number of rows of `texts`."""
+        return int(self.manifest_of("texts")["rows"])
+
+    def texts_at(self, places: Sequence[int]) -> list[tuple[int, dict[str, Any]]]:
+        """Rows of `texts` by their places in it, in its order, each with its row group."""
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self._file("texts")) as file:
-            step = max(1, file.metadata.num_rows // count)
+        with pq.ParquetFile(self.table_file("texts")) as file:
             out, start = [], 0
             for group in range(file.metadata.num_row_groups):
                 stop = start + file.metadata.row_group(group).num_rows
-                wanted = [
-                    row - start for row in range(0, step * count, step) if start <= row < stop
-                ]
+                wanted = [row - start for row in places if start <= row < stop]
                 if wanted:
                     rows = file.read_row_group(group).take(wanted).to_pylist()
                     out += [(group, row) for row in rows]
                 start = stop
-        return out[:count]
+        return out
 
     def first(self, count: int) -> list[tuple[int, dict[str, Any]]]:
         """The first rows of `texts`, each with its row group."""
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self._file("texts")) as file:
+        with pq.ParquetFile(self.table_file("texts")) as file:
             out: list[tuple[int, dict[str, Any]]] = []
             for group in range(file.metadata.num_row_groups):
                 if len(out) < count:
@@ -241,7 +254,7 @@ class Study(Shown):
         texts = self.study_with_table("texts")
         if self.study_with_table(name) is not texts:  # another pass, with other shards
             return self.table(name, text=text)
-        with pq.ParquetFile(self._file(name)) as file:
+        with pq.ParquetFile(self.table_file(name)) as file:
             rows = file.read_row_group(group)
         return rows.filter(pc.equal(rows["text"], text)).to_pandas()
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from attlas.studies.opened import Study
 
 PACKAGE = "attlas.web"
-EXTRA_TABS: list[tuple[str, str]] = [("compare", "Compare"), ("try", "Try")]  # name, title
 
 
 def library_of(request: Request) -> Library:
@@ -48,7 +47,7 @@ def page(
         "body": body,
         "entry": entry,
         "entries": [one for one in library_of(request).entries() if one.is_open],
-        "tabs": [(one.name, one.title) for one in TABS] + EXTRA_TABS if entry else [],
+        "tabs": TABS if entry else (),
         "tab": tab,
         "kind": kind,
         "static": assets.address(),

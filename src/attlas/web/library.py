@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attlas.studies.folder import (
     COMPLETE,
@@ -30,6 +30,7 @@ from attlas.support.errors import AttlasError, StudyError
 if TYPE_CHECKING:
     from attlas.studies.opened import Study
 
+MOST_KEPT = 4  # results
 CACHE_BYTES = 256 * 2**20
 ID_LENGTH = 12
 DAMAGED = "damaged"
@@ -38,6 +39,7 @@ NOTES = {
     FAILED: "Failed: run the same command again.",
     DAMAGED: "Damaged: run its command again with --fresh, or restore its files.",
 }
+Kept = TypeVar("Kept")
 Stamp = tuple[tuple[str, int, int], ...]  # name, time and size of each manifest
 
 
@@ -134,6 +136,7 @@ class Library:
                 raise StudyError(f"there is no folder {given}; make one with attlas tour")
         self.cache = Cache(cache_bytes)
         self._opened: dict[str, tuple[Stamp, Study]] = {}
+        self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._lock = Lock()
 
     def entries(self) -> list[Entry]:
@@ -161,6 +164,16 @@ class Library:
                 study = Study.open(entry.folder).with_parts()
                 self._opened[entry.id] = entry.stamp, study
         return study
+
+    def kept(self, entry: Entry, kind: Callable[[Study], Kept]) -> Kept:
+        """What is read again and again of a few results, such as the list of their texts."""
+        key, study = (entry.id, entry.stamp, kind), self.study(entry)
+        with self._lock:
+            made: Kept = self._kept.pop(key) if key in self._kept else kind(study)
+            self._kept[key] = made
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return made
 
     def cached(self, entry: Entry, name: tuple[str, ...], make: Callable[[Study], bytes]) -> bytes:
         """What is made of a result, from the cache if it was made before."""

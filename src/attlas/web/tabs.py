@@ -88,6 +88,24 @@ TABS = (
         "attlas dynamics --data {corpus} --out {folder}/parts/dynamics",
         "No training dynamics in this study yet",
     ),
+    Tab(
+        "compare",
+        "Compare",
+        (),
+        "two studies next to each other, head by head",
+        "attlas compare {folder} OTHER",
+        "Nothing to compare with yet",
+        "OTHER is the folder of another study.",
+    ),
+    Tab(
+        "try",
+        "Try",
+        (),
+        "the attention of a text that you type, by a model that was named at the start",
+        "attlas serve {folder}{model}",
+        "No model to try",
+        "Start the server again with a model.",
+    ),
 )
 TAB = {one.name: one for one in TABS}
 

@@ -1,7 +1,136 @@
-"""The page texts."""
+"""The texts of a study: a list to search, and what the tables have of one text."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import HTMLResponse
+from markupsafe import Markup
+
+from attlas.web.body import page_body
+from attlas.web.frame import library_of, page, render, study_page
+from attlas.web.library import Entry, Library, UnknownStudyError
+from attlas.web.pages.sections import empty, head_base
+from attlas.web.search import Search, TextList
+from attlas.web.tabs import TAB
+
+if TYPE_CHECKING:
+    from attlas.studies.opened import Study
+    from attlas.views.parts import Part
 
 router = APIRouter(include_in_schema=False)
+TEXTS = TAB["texts"]
+MOST_WORDS, MOST_PAGES = 200, 1_000_000_000
+Short = Annotated[str, Query(max_length=MOST_WORDS)]
+Whole = Annotated[int, Query(ge=1, le=MOST_PAGES)]
+Count = Annotated[str, Query(pattern=r"^\d{0,9}$")]  # a field of a form may be empty
+
+
+def asked(
+    words: Short = "",
+    label: Short = "",
+    prediction: Short = "",
+    right: Annotated[str, Query(pattern="^(right|wrong)?$")] = "",
+    shortest: Count = "",
+    longest: Count = "",
+    page: Whole = 1,
+) -> Search:
+    """The search in an address."""
+    least, most = (int(one) if one else None for one in (shortest, longest))
+    return Search(words, label, prediction, right, least, most, page)
+
+
+Asked = Annotated[Search, Depends(asked)]
+
+
+@router.get("/s/{study}/texts")
+def texts(request: Request, study: str, search: Asked) -> HTMLResponse:
+    """The texts that fit a search, a page at a time."""
+    library = library_of(request)
+    entry = library.entry(study)
+    if not (entry.is_open and library.study(entry).has("texts")):
+        return study_page(
+            request, study, "texts", TEXTS.title, lambda _, entry: empty(TEXTS, entry)
+        )
+    known = library.kept(entry, TextList)
+    found = known.found(search)
+    words = {
+        "entry": entry,
+        "search": search,
+        "found": found,
+        "labels": known.choices("label"),
+        "predictions": known.choices("predicted"),
+        "has_predictions": known.has_predictions,
+        "has_labels": bool((known.frame["label"] != "").any()),
+        "last": found.pages,
+    }
+    body = page_body(render("texts.html", **words), None, {}, head_base(entry))
+    return page(request, f"Texts · {entry.name}", body, entry=entry, tab="texts")
+
+
+@router.get("/s/{study}/text")
+def text(request: Request, study: str, id: Annotated[str, Query(max_length=2_000)]) -> HTMLResponse:
+    """One text: what each word receives, and how attention and attribution go together."""
+    library = library_of(request)
+    entry = library.entry(study)
+    known = text_list(library, entry)
+    place = known.place(id)
+    if place is None:
+        raise UnknownStudyError("this study has no text of this id")
+    return study_page(
+        request,
+        study,
+        "texts",
+        f"Text {id}",
+        lambda opened, entry: text_body(opened, entry, known, place),
+        id,
+        kind="text",
+    )
+
+
+def text_list(library: Library, entry: Entry) -> TextList:
+    """The texts of a study, which must have some."""
+    if not (entry.is_open and library.study(entry).has("texts")):
+        raise UnknownStudyError("this study has no texts")
+    return library.kept(entry, TextList)
+
+
+def text_body(study: Study, entry: Entry, known: TextList, place: int) -> Markup:
+    """One text with its facts, its neighbours, and the views that the tables allow."""
+    from attlas.views.placed import PageData
+
+    group, row = study.texts_at([place])[0]
+    data = PageData()
+    parts = {title: data.part(part) for title, part in text_parts(study, group, row).items()}
+    names = known.frame["text"]
+    words = {
+        "entry": entry,
+        "row": known.frame.iloc[place].to_dict(),
+        "content": row["content"],
+        "place": place + 1,
+        "count": len(names),
+        "before": str(names.iloc[place - 1]) if place else "",
+        "after": str(names.iloc[place + 1]) if place + 1 < len(names) else "",
+        "parts": parts,
+        "search": Search().query,
+    }
+    return page_body(render("one_text_of_study.html", **words), data, {}, head_base(entry))
+
+
+def text_parts(study: Study, group: int, row: dict[str, Any]) -> dict[str, Part]:
+    """The views of one text that the tables of a study allow, by their titles."""
+    from attlas.explain.section.aligned import AlignedTexts, study_texts
+    from attlas.explain.section.texts import study_overlay
+    from attlas.measures.section import text_overlay
+    from attlas.views.parts import TintedText
+
+    out: dict[str, Part] = {}
+    if study.has("totals"):
+        out["Attention received"] = TintedText("", text_overlay(study, row, group))
+    if study.has("attributions") and len(study.table("attributions", ["text"], row["text"])):
+        aligned = study_texts(study, [row])
+        out["Attribution"] = TintedText(*study_overlay(study, row))
+        if aligned:
+            out["Attention above, attribution below"] = AlignedTexts(tuple(aligned))
+    return out

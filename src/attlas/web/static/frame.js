@@ -4,6 +4,7 @@ import { drawCharts } from "attlas/charts.js";
 import { theme } from "attlas/colour.js";
 import { mount } from "attlas/mount.js";
 import { inflatedJson } from "attlas/packing.js";
+import { fillStudies } from "attlas.web/studies.js";
 
 const KEPT = ["head", "column", "threshold", "selection"]; // shared values that an address has
 const root = document.documentElement;
@@ -102,6 +103,7 @@ async function start() {
   const state = await mount(document, json("views"), chosen, (name) => `${base}/${name}`);
   keepInAddress(state);
   root.dataset.ready = "";
+  await fillStudies();
 }
 
 start();
