@@ -200,7 +200,7 @@ class Study(Shown):
         import pyarrow.parquet as pq
 
         filters = [("text", "==", text)]
-        rows = pq.read_table(self._file("texts"), filters=filters).to_pylist()
+        rows = pq.read_table(self.table_file("texts"), filters=filters).to_pylist()
         if not rows:
             names = [row["text"] for _, row in self.first(3)]
             raise StudyError(
