@@ -32,6 +32,7 @@ assert WEIGHTS in {"mapped", "memory"}, (
 COSTLY_FOLDERS = {"attacks", "cli", "contracts", "experiments", "finetune", "laws", "papers"}
 COSTLY_FOLDERS |= {"plugin", "relations", "studies"}
 COSTLY_FILES = {
+    "compare/test_compare.py",
     "dynamics/test_grid.py",
     "dynamics/test_section.py",
     "explain/test_corpus.py",

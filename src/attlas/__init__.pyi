@@ -1,4 +1,5 @@
 from . import (
+    compare as compare,
     coreference as coreference,
     dynamics as dynamics,
     explain as explain,
@@ -12,6 +13,7 @@ from . import (
 )
 from .api import attention as attention, study as study
 from .catalogue import MEASURES as MEASURES
+from .compare.experiment import Compare as Compare
 from .core.text import Text as Text
 from .coreference.experiment import Coreference as Coreference
 from .corpora import read as read

@@ -116,6 +116,17 @@ def attention(
     return look(load(model), text, grid, matrix=matrix, matrix_tokens=matrix_tokens)
 
 
+def _compare(
+    study: Study, others: tuple[Any, ...], out: str | Path | None, options: dict[str, Any]
+) -> Study:
+    from attlas.compare.experiment import Compare
+    from attlas.experiments.run import run
+    from attlas.support.options import declared
+
+    own = {name: options.pop(name) for name in declared(Compare) if name in options}
+    return run(Compare(studies=[study, *others], **own), out, **options)
+
+
 def _report(study: Study) -> str:
     from attlas.catalogue import sections
     from attlas.views.report import render
@@ -198,6 +209,7 @@ def _read_anew(study: Study, text: str, model: Any) -> TextAttention:
     return replace(seen, selection=study.selection)
 
 
+Study.comparison = staticmethod(_compare)
 Study.pages = Pages(
     report=_report,
     notebook=_notebook,

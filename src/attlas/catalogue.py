@@ -38,6 +38,7 @@ SUBJECTS = (
     "attlas.finetune",
     "attlas.lengthen",
     "attlas.groups",
+    "attlas.compare",
 )
 TAKEN = (
     "study",

@@ -86,6 +86,7 @@ VERBS = {
     "finetune all": Verb(
         "finetune --data {home}/labelled.jsonl --model {home}/classifier --epochs 2"
     ),
+    "compare": Verb("compare {home}/study {home}/study"),
     "lengthen": Verb("lengthen --model {home}/model --length 600 --window 8"),
     "probe syntax": Verb(
         "probe syntax --train {home}/train.conllu --test {home}/test.conllu --model {home}/model"

@@ -36,6 +36,8 @@ def write_result(
 OLD = Path(__file__).parents[1] / "golden" / "old_folders"
 
 
+TEXTS = ("the", "a", "very", "good", "bad", "it")
+QUIET: dict[str, Any] = {"workers": 1, "progress": False}
 FOLDERS = ("relations", "dynamics", "topology", "syntax", "tree", "coreference", "explain")
 
 
@@ -78,6 +80,26 @@ def measured() -> Study:
 
 
 @cache
+def compared() -> Study:
+    """Two models over the same texts, with another seed, a series and matched heads."""
+    texts = [f"{word} cat saw a {other} dog ." for word in TEXTS for other in TEXTS]
+    models = [tiny("bert", seed=seed) for seed in range(3)]
+    each = [attlas.study(one, texts, "surface,entropy", **QUIET) for one in models]
+    return attlas.run(
+        attlas.Compare(
+            studies=[each[0], each[2], each[1]],
+            seed_study=each[2],
+            series=True,
+            match=True,
+            model_a=models[0],
+            model_b=models[1],
+            texts=8,
+        ),
+        **QUIET,
+    )
+
+
+@cache
 def studies() -> tuple[Study, ...]:
     texts = [
         attlas.Text(str(n), ("a good film", "a bad dog")[n % 2] + " very" * n, "ab"[n % 2])
@@ -90,6 +112,7 @@ def studies() -> tuple[Study, ...]:
         measured(),
         attlas.run(tuning, progress=False),
         attlas.study(tiny("bert"), texts, "surface", by="label", workers=1, progress=False),
+        compared(),
         *(Study.open(OLD / name) for name in FOLDERS),
     )
 

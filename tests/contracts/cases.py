@@ -111,6 +111,20 @@ def reviews() -> tuple[Text, ...]:
     return tuple(Text(str(n), row, ("up", "down")[n % 2]) for n, row in enumerate(rows))
 
 
+STUDIED = [str(Path(HOME.name) / name) for name in ("first", "second", "surface")]
+
+
+@cache
+def studied() -> list[str]:
+    """The folders of studies of two models, and of one with fewer tables."""
+    texts = [f"{TEXTS[n % 4]} {n}" for n in range(10)]
+    for folder, seed, measures in zip(
+        STUDIED, (0, 1, 0), ("surface,entropy", "surface,entropy", "surface"), strict=True
+    ):
+        attlas.study(model(seed), texts, measures, folder, workers=1, progress=False)
+    return STUDIED[:2]
+
+
 CASES = {
     "toy": Case(
         toy,
@@ -259,6 +273,25 @@ CASES = {
             "seed": 1,
         },
         {"long": "cut", "bad": "keep", "task": "tag", "seed": -1, "max_length": 2},
+    ),
+    "compare": Case(
+        lambda: attlas.Compare(
+            studies=studied(),
+            match=True,
+            model_a=model(),
+            model_b=model(1),
+            texts=8,
+        ),
+        {
+            "studies": [STUDIED[0], STUDIED[2]],
+            "seed_study": STUDIED[1],
+            "series": True,
+            "match": False,
+            "model_a": model(2),
+            "model_b": model(2),
+            "texts": 9,
+        },
+        {"texts": 3},
     ),
     "lengthen": Case(
         lambda: attlas.Lengthen(model=model(), length=600, window=8),

@@ -20,6 +20,7 @@ EXPERIMENTS = {
     for name in subject.experiments
 }
 OF_NO_PAPER = {
+    "compare",
     "position_bias",
     "finetune",
     "examples",

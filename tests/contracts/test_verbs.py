@@ -43,6 +43,12 @@ def folder_of_extractor(folder: Path) -> None:
     attlas.run(attlas.FitRelations(**files), folder / "extractor", progress=False)
 
 
+def folder_of_studies(folder: Path) -> None:
+    folder_of_models(folder)
+    attlas.study(folder / "m", TEXTS, "entropy", folder / "one", progress=False)
+    attlas.study(tiny("bert", seed=1), TEXTS, "entropy", folder / "other", progress=False)
+
+
 TREES, SEED = "embedded:sentences", {"seed": -1}
 KEYS = {
     name: frozenset(keys)
@@ -54,6 +60,7 @@ def case(
     verb: str, experiment: type[attlas.Experiment], wrong: dict[str, object], **options: object
 ) -> VerbCase:
     prepare = folder_of_extractor if "extractor" in options else folder_of_models
+    prepare = folder_of_studies if "studies" in options else prepare
     return VerbCase(verb, experiment, options, prepare, KEYS[verb], wrong)
 
 
@@ -72,6 +79,7 @@ CASES = {
             methods=("saliency", "rollout"),
             draws=1,
         ),
+        case("compare", attlas.Compare, {"texts": 2}, studies=["one", "other"]),
         case("lengthen", attlas.Lengthen, {"window": 7}, model="m", length=600, window=16),
         case(
             "topology",

@@ -16,11 +16,12 @@ from scipy import stats
 import attlas
 from attlas.catalogue import sections
 from attlas.core.annotations import COLUMNS
-from attlas.groups.differences import OTHERS, Estimate, group_differences, welch
+from attlas.groups.differences import OTHERS, group_differences
 from attlas.groups.section import significant
 from attlas.measures.entropy import Entropy
 from attlas.measures.surface import Surface
 from attlas.models.predict import logits_of
+from attlas.stats.welch import Estimate, welch
 from attlas.support.errors import AttlasError
 from attlas.testing import tiny
 from attlas.views.findings import findings, warnings

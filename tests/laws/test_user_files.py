@@ -142,6 +142,11 @@ def run_groups(out: Path, fresh: bool) -> object:
     return attlas.study(model(), reviews(12), "entropy", out, by="label", fresh=fresh, **QUIET)
 
 
+def run_compare(out: Path, fresh: bool) -> object:
+    studies = [attlas.study(model(), TEXTS[:count], "entropy", **QUIET) for count in (3, 4)]
+    return attlas.run(attlas.Compare(studies=studies), out, fresh=fresh, **QUIET)
+
+
 def run_until(out: Path, fresh: bool) -> object:
     return attlas.study(model(), TEXTS, "surface", out, until=0.5, fresh=fresh, **QUIET)
 
@@ -198,6 +203,7 @@ COMMANDS: dict[str, Command] = {
     "dynamics": run_grid,
     "finetune": run_finetune,
     "groups": run_groups,
+    "compare": run_compare,
     "until": run_until,
     "reproduce": run_reproduce,
     "Model.save": save_model,
@@ -324,6 +330,7 @@ FOREIGN_FOLDERS: dict[str, tuple[str, ...]] = {
         FOREIGN,
     ),
     "groups": ("tables/mine.csv", "states/texas.csv", "quarantine.jsonl", FOREIGN),
+    "compare": ("tables/mine.csv", "states/texas.csv", FOREIGN),
     "until": ("tables/mine.csv", FOREIGN),
     "reproduce": ("paper.md", "paper.json", "paper.md.tmp"),
     "Model.save": ("config.json", "model.tmp/x"),
@@ -395,6 +402,7 @@ def test_every_verb_is_among_the_commands() -> None:
         "topology": "topology",
         "finetune": "finetune",
         "lengthen": "attlas lengthen",
+        "compare": "compare",
         "probe syntax": "syntax",
         "probe tree": "tree",
         "probe coreference": "coreference",

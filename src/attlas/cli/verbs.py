@@ -12,7 +12,16 @@ import typer
 
 from attlas.cli.app import FRESH_HELP, JSON_HELP, REPORT_HELP, log_step, print_experiment
 from attlas.experiments.experiment import Experiment
-from attlas.support.options import WORKERS, Given, Option, declared, help_of, kinds_of, types_of
+from attlas.support.options import (
+    STUDIES,
+    WORKERS,
+    Given,
+    Option,
+    declared,
+    help_of,
+    kinds_of,
+    types_of,
+)
 
 HOW: dict[str, tuple[Any, Any, str, tuple[str, ...]]] = {  # the same for every verb
     "workers": (int | None, None, help_of(WORKERS), ("--workers",)),
@@ -97,9 +106,15 @@ def _of_fields(record: type) -> list[inspect.Parameter]:
 def _shell_option(one: Field[Any], about: Given | Option) -> Any:
     """Declare an option, or an argument: a field whose flag is its name in capitals."""
     if about.flags == (one.name.upper(),):
-        return typer.Argument(metavar=about.flags[0], help=help_of(about), show_default=False)
+        return typer.Argument(metavar=_metavar(about), help=help_of(about), show_default=False)
     flags = about.flags or (_flag(one.name, one.default),)
     return typer.Option(*flags, help=help_of(about))
+
+
+def _metavar(about: Given | Option) -> str:
+    """What an argument is called in the help; `...` if there may be several."""
+    several = isinstance(about, Given) and about.of == STUDIES
+    return about.flags[0] + ("..." if several else "")
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
@@ -115,7 +130,8 @@ def _flag(name: str, default: Any) -> str:
 def _shell_type(about: Given | Option, hint: Any, default: Any) -> Any:
     """Return the type on the command line: inputs, lists and unions are strings."""
     if isinstance(about, Given):
-        return str if default is MISSING else str | None
+        one = list[str] if about.of == STUDIES else str
+        return one if default is MISSING else one | None
     kinds = kinds_of(hint)
     plain = len(kinds) == 1 and get_origin(kinds[0]) is not tuple
     return hint if plain else str | None if default is None else str

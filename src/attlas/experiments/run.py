@@ -17,6 +17,7 @@ from attlas.studies.folder import (
     COMPLETE,
     FILES,
     FORMAT,
+    MANIFEST,
     QUARANTINE,
     RESULT,
     SOURCE,
@@ -34,6 +35,7 @@ from attlas.support.options import (
     FILE,
     FILE_OR_MODEL,
     MODEL_OR_NONE,
+    STUDIES,
     TEXTS,
     Given,
     check_fields,
@@ -97,6 +99,8 @@ def run(experiment: Experiment, out: str | Path | None = None, **how: Unpack[Run
             texts.append(value)
         elif _given(experiment, name).of == FILE:
             check_path(name, value)
+        elif _given(experiment, name).is_study:
+            opened_studies(value)
         elif _is_model(experiment, name) and name not in inferred:
             check_model(value)
 
@@ -141,6 +145,12 @@ def check_path(name: str, value: Any) -> None:
     """Refuse the path of an input if there is no such file or folder."""
     if isinstance(value, str | os.PathLike) and not os.path.exists(Path(value).expanduser()):
         raise StudyError(f"there is no file {str(value)[:200]!r}; give the path of {name}")
+
+
+def opened_studies(value: Any) -> list[Study]:
+    """The results that an input names: one, several or none."""
+    several = [] if value is None else value if isinstance(value, list | tuple) else [value]
+    return [one if isinstance(one, Study) else Study.open(one) for one in several]
 
 
 def _refuse_inputs_of(out: Path, experiment: Experiment) -> None:
@@ -228,6 +238,10 @@ def open_texts(experiment: Experiment) -> tuple[dict[str, Any], Excluded]:
     for name, value in experiment.inputs.items():
         if not _is_model(experiment, name):
             about = _given(experiment, name)
+            if about.is_study:
+                results = opened_studies(value)
+                opened[name] = results if about.of == STUDIES else next(iter(results), None)
+                continue
             opener = experiment.part(about.opened_by)
             how = experiment.openings("texts") if about.of == TEXTS else {}
             content = None if value is None else opener(value, **how)
@@ -323,6 +337,8 @@ def _files(about: Given, value: Any) -> list[Path] | None:
     if about.is_model:
         folder = folder_of(value)
         return None if folder is None else [folder]
+    if about.is_study:
+        return [one.folder / MANIFEST for one in opened_studies(value)]
     if about.of in (FILE, FILE_OR_MODEL):
         if not isinstance(value, str | os.PathLike):
             return None
@@ -386,7 +402,7 @@ def _about(
         },
         "measures": {experiment.name: str(experiment.options)},
         "inputs": {
-            name: {"name": models[name].name if name in models else source_name(value)}
+            name: {"name": _input_name(_given(experiment, name), value, models.get(name))}
             for name, value in experiment.inputs.items()
         },
         "counts": dict(outcome.counts),
@@ -395,6 +411,13 @@ def _about(
         "versions": versions(),
         **outcome.about,
     }
+
+
+def _input_name(about: Given, value: Any, model: Any) -> str:
+    """What an input is called: a model by its own name, a result by that of its folder."""
+    if about.is_study:
+        return ", ".join(one.folder.resolve().name for one in opened_studies(value))
+    return str(model.name) if model is not None else source_name(value)
 
 
 def source_name(source: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attlas.measures.section.columns import ENTROPY, NAMED, SURFACE
+from attlas.measures.section.columns import column_words
 from attlas.stats.verdicts import judge
 from attlas.views.claims import Claim, whole
 from attlas.views.numbers import head_name
@@ -26,22 +26,6 @@ COLUMNS = (
     Column("tokens", "tokens", format="count"),
     Column("length", "tokens per text"),
 )
-KNOWN = {  # what a number is called in a sentence, by table
-    "surface": ("attention to ", SURFACE),
-    "targets": ("attention to ", NAMED),
-    "entropy": ("", ENTROPY),
-}
-
-
-def _called(measure: str, column: str) -> str:
-    """A number in words.
-
-    >>> _called("surface", "previous"), _called("betti", "b0_mean")
-    ('attention to previous token', 'betti: b0 mean')
-    """
-    begin, columns = KNOWN.get(measure, (f"{measure}: ", ()))
-    label = next((one.label for one in columns if one.name == column), column.replace("_", " "))
-    return begin + label
 
 
 def _claims(study: Tables) -> list[Claim]:
@@ -54,7 +38,7 @@ def _claims(study: Tables) -> list[Claim]:
 
 def _claim(row: Mapping[Any, Any]) -> Claim:
     """A row in words."""
-    what = _called(row["measure"], row["column"])
+    what = column_words(row["measure"], row["column"])
     group, other = row["group"], row["other"]
     texts = whole(row["texts"]), whole(row["other_texts"])
     return Claim(
@@ -106,8 +90,8 @@ def _grid(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[Column], str | None]:
     for name in dict.fromkeys(names):
         some = rows[names == name]
         first_row = some.iloc[0]
-        called = _called(first_row["measure"], first_row["column"])
-        label = f"{called}, {first_row['group']} minus {first_row['other']}"
+        words = column_words(first_row["measure"], first_row["column"])
+        label = f"{words}, {first_row['group']} minus {first_row['other']}"
         columns.append(Column(name, label, kind="signed"))
         values = some[["layer", "head"]].assign(
             **{name: some["beyond"], f"{name}_muted": ~some["significant"]}

@@ -29,8 +29,9 @@ class Comparison:
     """A value and its control, with the 95% interval of their difference.
 
     `texts` is the number of independent texts behind the interval, `direction` on which side of the
-    control the value is of interest, `best` the best value there is, for the headroom, and
-    `choices` among how many values this one was chosen on the same texts.
+    control the value is of interest, `best` the best value there is, for the headroom, `choices`
+    among how many values this one was chosen on the same texts, and `least` the smallest effect of
+    interest where it is larger than that of the section.
     """
 
     value: float
@@ -41,6 +42,7 @@ class Comparison:
     direction: Direction = "above"
     best: float = 1.0
     choices: int = 1
+    least: float = 0.0
 
     @property
     def difference(self) -> float:
@@ -156,7 +158,7 @@ def corrected(comparisons: Sequence[Comparison]) -> dict[str, Array]:
 def _verdict(one: Comparison, significant: bool, uncorrected: bool, smallest: float) -> Verdict:
     if not (uncorrected and one.is_on_wanted_side):
         return "nothing beyond chance"
-    large = abs(one.difference) >= smallest and one.texts >= ENOUGH
+    large = abs(one.difference) >= max(smallest, one.least) and one.texts >= ENOUGH
     return "signal" if significant and large else "weak"
 
 

@@ -66,7 +66,24 @@ def _texts(study: Study, table: str) -> pd.Series[int]:
     return halves["first_texts"] + halves["second_texts"]
 
 
-def _measure(study: Study, table: str) -> str | None:
+def unpaired_reason(study: Study, other: Study) -> str:
+    """Why the texts of two studies cannot be paired; empty if they can."""
+    if study.manifest["corpus"].get("fingerprint") != other.manifest["corpus"].get("fingerprint"):
+        names = [one.manifest["corpus"]["name"] for one in (study, other)]
+        return (
+            f"{study.folder} is of other texts ({names[0]}) than {other.folder} ({names[1]}); "
+            "paired differences need two studies of one corpus"
+        )
+    read = [one.manifest["counts"].get("read") for one in (study, other)]
+    if read[0] != read[1]:
+        return (
+            f"{study.folder} read {read[0]:,} texts of the corpus, {other.folder} {read[1]:,}; "
+            "paired differences need the same texts"
+        )
+    return ""
+
+
+def measure_of(study: Study, table: str) -> str | None:
     """The measure that made a table, with its parameters."""
     measures: dict[str, str] = study.manifest.get("measures") or {}
     return measures.get(study.manifest["tables"][table].get("measure", ""))
@@ -82,19 +99,9 @@ def _checked(study: Study, other: Study, table: str) -> tuple[pd.DataFrame, pd.D
                     "bootstrap replicates, such as 'surface' and 'entropy'"
                 )
     mine, theirs = (one.study_with_table(table) for one in (study, other))
-    if mine.manifest["corpus"].get("fingerprint") != theirs.manifest["corpus"].get("fingerprint"):
-        names = [one.manifest["corpus"]["name"] for one in (mine, theirs)]
-        raise StudyError(
-            f"{mine.folder} is of other texts ({names[0]}) than {theirs.folder} ({names[1]}); "
-            "paired differences need two studies of one corpus"
-        )
-    read = [one.manifest["counts"].get("read") for one in (mine, theirs)]
-    if read[0] != read[1]:
-        raise StudyError(
-            f"{mine.folder} read {read[0]:,} texts of the corpus, {theirs.folder} {read[1]:,}; "
-            "paired differences need the same texts"
-        )
-    measures = [_measure(one, table) for one in (mine, theirs)]
+    if reason := unpaired_reason(mine, theirs):
+        raise StudyError(reason)
+    measures = [measure_of(one, table) for one in (mine, theirs)]
     if measures[0] != measures[1]:
         raise StudyError(
             f"{mine.folder} has {table!r} of {measures[0]}, {theirs.folder} of {measures[1]}; "

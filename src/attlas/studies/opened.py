@@ -24,6 +24,7 @@ from attlas.studies.folder import (
 )
 from attlas.support.errors import StudyError
 from attlas.support.files import read_json, write_bytes, write_errors
+from attlas.support.fingerprint import Put, feed, sha256_of
 from attlas.support.heads import parse_head
 from attlas.support.outputs import PAGE, check_output
 from attlas.views.notebook import Selection, Shown
@@ -55,6 +56,7 @@ class Study(Shown):
     """The tables and the manifest of a complete study."""
 
     pages: ClassVar[Pages]  # set by attlas.api, which knows the sections of all subjects
+    comparison: ClassVar[Callable[..., Study]]  # set by attlas.api, which knows the subject
 
     folder: Path
     manifest: dict[str, Any] = field(repr=False)
@@ -327,6 +329,14 @@ class Study(Shown):
 
         return paired_differences(self, other, table)
 
+    def compare(self, *others: Any, out: str | Path | None = None, **options: Any) -> Study:
+        """Compare the heads of this study (A) with those of another one (B), as `attlas compare`.
+
+        `others` are studies or their folders; several are a `series`. The options are the fields of
+        `attlas.Compare` (`seed_study`, `series`, `match`, ...) and the keywords of `attlas.run`.
+        """
+        return self.comparison(self, others, out, options)
+
     def heads(self, column: str | None = None) -> PaperFigure:
         """All heads, coloured by a column of the atlas (`entropy`, ...), by default the first.
 
@@ -406,6 +416,19 @@ class Study(Shown):
 
     def _repr_html_(self) -> str:
         return self.pages.notebook(self)
+
+
+@feed.register
+def _(study: Study, put: Put) -> None:
+    """Its tables, and what they were made from; not where it is, nor the names of its inputs."""
+    known = ("kind", "measures", "counts")
+    feed({name: study.manifest.get(name) for name in known}, put)
+    feed([study._weights, study._corpus], put)
+    tables = study.manifest["tables"]
+    digests = {
+        name: about.get("sha256") or sha256_of(study._file(name)) for name, about in tables.items()
+    }
+    feed(digests, put)
 
 
 def _atlas_name(table: str, column: str) -> str:

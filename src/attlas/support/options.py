@@ -16,6 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from attlas.support.errors import AttlasError, MeasureError
 
 TextsLike = Any  # what `attlas.read` takes: a file, a list of Texts, a DataFrame, ...
+StudyLike = Any  # a result folder, or a Study
 ModelLike = Any  # what `attlas.load` takes: a folder, a Hub ID, (model, tokenizer), a Model
 
 CONVENTIONS = ("sound", "published")  # published: a paper's own way, where it is unsound
@@ -34,8 +35,9 @@ def check_convention(convention: str) -> None:
 class Given:
     """An input, known by its content.
 
-    `of` is what it is: `TEXTS`, `MODEL`, `MODEL_OR_NONE`, `FILE` or `FILE_OR_MODEL`. All but models
-    are opened by `opened_by`, a function in the experiment's package.
+    `of` is what it is: `TEXTS`, `MODEL`, `MODEL_OR_NONE`, `FILE`, `FILE_OR_MODEL`, `STUDY` or
+    `STUDIES`. All but models and studies are opened by `opened_by`, a function in the experiment's
+    package.
     """
 
     help: str
@@ -46,6 +48,10 @@ class Given:
     @property
     def is_model(self) -> bool:
         return self.of in (MODEL, MODEL_OR_NONE)
+
+    @property
+    def is_study(self) -> bool:
+        return self.of in (STUDY, STUDIES)
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,8 @@ TEXTS = "texts"  # what `attlas.read` takes; its opener gets the openings of tex
 MODEL = "model"  # opened by `attlas.load`; None is the embedded model
 MODEL_OR_NONE = "model or none"  # the same, but None stays None
 FILE = "file"  # another file or folder, such as word vectors; its opener gets nothing else
+STUDY = "study"  # the folder of a finished result, known by its tables
+STUDIES = "studies"  # several of them
 FILE_OR_MODEL = "file or model"  # the same, or a model: also by its name on the Hub, or an object
 
 

@@ -381,7 +381,8 @@ def check_one_head(section: Section, study: Study) -> None:
         return frame.reset_index(drop=True)
 
     small = {"n_layers": 1, "n_heads": 1}
-    manifest = {**tables.manifest, "model": {**(tables.manifest.get("model") or {}), **small}}
+    model = tables.manifest.get("model")  # none of a result of several models
+    manifest = {**tables.manifest, "model": {**model, **small} if model else None}
     _draw(section, replace(tables.changed(alone), manifest=manifest))
 
 

@@ -232,7 +232,9 @@ def flags(case: VerbCase, **changes: Any) -> list[str]:
     for name, value in {**case.options, **changes}.items():
         first = (declared(case.experiment)[name].flags or (f"--{name.replace('_', '-')}",))[0]
         flag, _, negated = first.partition("/")
-        if isinstance(value, bool):
+        if flag == name.upper():  # arguments
+            out += value if isinstance(value, list) else [value]
+        elif isinstance(value, bool):
             out.append(flag if value else negated or f"--no-{flag[2:]}")
         elif isinstance(value, tuple | list):
             out.append(f"{flag}={','.join(map(str, value))}")

@@ -6,7 +6,7 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from attlas.views.colours import OPPOSES, SIGN, SIGN_DARK, SUPPORTS
 from attlas.views.numbers import head_names, number
 from attlas.views.page import inline_json
 from attlas.views.picture import SANS, SOFT, png_url, wrapped
-from attlas.views.shades import CONTROLS, Tint, control_name, tint
+from attlas.views.shades import CONTROLS, Tint, control_name, tint, with_marks
 from attlas.views.tables import Column, undeclared
 from attlas.views.vega import alt, vl_convert
 
@@ -125,11 +125,12 @@ def _shaded(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[pd.DataFram
         rows = data[data["column"] == column.name]
         own = tint(column, frame[column.name], _controls(frame, column))
         if (muted := f"{column.name}{MUTED}") in frame:
-            shades = np.where(frame[muted], 0.0, own.shades)
-            own = replace(own, shades=shades, says=f"{own.says}; none where not significant")
+            own = with_marks(own, frame[column.name], frame[muted], column.least)
         tints[column.name] = own
         ink = (np.abs(np.nan_to_num(own.shades)) <= DARK).astype(int)
-        cells = [_cell_text(value) for value in rows["value"]]
+        marks = own.marks or ("",) * len(rows)
+        pairs = zip(marks, rows["value"], strict=True)
+        cells = [mark or _cell_text(value) for mark, value in pairs]
         parts.append(rows.assign(shade=own.shades, ink=ink, label=column.title, text=cells))
     return pd.concat(parts, ignore_index=True), tints
 

@@ -39,7 +39,8 @@ class Claim:
     of its distance from the control. `texts` are independent, `n` are cases. Of the claims of one
     `group`, the best becomes a finding; `members` is what they are about. `bounds` are the smallest
     and the largest value there can be; the best is the largest, or the smallest of a claim that
-    goes below. `choices` is among how many values it was chosen on the texts that it is scored on.
+    goes below. `choices` is among how many values it was chosen on the texts that it is scored on,
+    `least` its smallest effect of interest, where it is larger than that of the section.
     `head` is the layer and the head that it is about, `label` what a table of that head calls the
     value.
     """
@@ -64,6 +65,7 @@ class Claim:
     head: tuple[int, int] | None = None
     label: str = ""
     choices: int = 1
+    least: float = 0.0
 
     @classmethod
     def of_row(
@@ -121,7 +123,14 @@ class Claim:
         best = self.bounds[0] if self.direction == "below" else self.bounds[1]
         ends = self.difference_low, self.difference_high
         return Comparison(
-            self.value, self.control, *ends, self.texts, self.direction, best, self.choices
+            self.value,
+            self.control,
+            *ends,
+            self.texts,
+            self.direction,
+            best,
+            self.choices,
+            self.least,
         )
 
 

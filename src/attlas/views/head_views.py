@@ -17,7 +17,7 @@ import pandas as pd
 from attlas.views.charts import MUTED
 from attlas.views.modules import View
 from attlas.views.packing import LETTERS, roots
-from attlas.views.shades import Tint, control_name, tint
+from attlas.views.shades import Tint, control_name, tint, with_marks
 from attlas.views.tables import Column
 
 HEADS = View("heads", has_words=False)
@@ -63,6 +63,7 @@ class HeadColumn:
             "ticks": own.ticks,
             "says": own.says.removeprefix(f"{self.column.title}; "),
             "mark": self.mark,
+            **({"marks": list(own.marks)} if any(own.marks) else {}),
         }
 
 
@@ -174,8 +175,10 @@ def _head_column(
     controls = frame.get(column.control, nothing).to_numpy(dtype=np.float64)
     own = tint(column, values.tolist(), controls.tolist())
     if (muted := f"{column.name}{MUTED}") in frame:
-        shades = np.where(frame[muted], 0.0, own.shades)
-        own = replace(own, shades=shades, says=f"{own.says}; none where not significant")
+        own = with_marks(own, values.tolist(), frame[muted].tolist(), column.least)
+
+    marks = np.full(count, "", dtype="U1")
+    marks[places] = own.marks or ""
 
     def placed(numbers: Floats) -> Floats:
         out = np.full(count, np.nan)
@@ -187,7 +190,7 @@ def _head_column(
         column,
         placed(values),
         placed(controls),
-        replace(own, shades=placed(own.shades)),
+        replace(own, shades=placed(own.shades), marks=tuple(marks.tolist())),
         _mark(own, column, values, controls),
     )
 

@@ -6,7 +6,7 @@ A value on the wrong side of its own control, or at it, has the colour of the gr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import floor, log10
 from typing import Any
 
@@ -26,6 +26,7 @@ CONTROLS = {
     "_median": "the median head",
 }
 NONE = "no control"
+DOT, RING = "·", "○"  # in cells of differences: not significant; significant but small
 
 
 def excess(kind: Kind, values: Floats, controls: Floats) -> Floats:
@@ -55,12 +56,14 @@ class Tint:
     """Shades from 0 (no tint), or from -1 if they have a sign, to 1; and what they mean.
 
     `ticks` are what the legend says at both ends and in the middle, `says` what the tint starts at.
+    `marks` stand in cells in place of their numbers, where they are not empty.
     """
 
     shades: Floats
     ticks: tuple[str, str, str]
     says: str
     signed: bool = False
+    marks: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def places(self) -> list[float]:
@@ -102,6 +105,25 @@ def tint(column: Column, values: Sequence[float], controls: Sequence[float]) -> 
     says = f"{column.title}; {_start(column, kind, control)}"
     ticks = _ticks(kind, own, control, top)
     return Tint((sizes / top).round(4), ticks, says, kind == "signed")
+
+
+def with_marks(own: Tint, values: Sequence[float], muted: Sequence[bool], least: float) -> Tint:
+    """A tint of differences, of which the muted ones are not significant: these have a dot.
+
+    What is significant but below the smallest effect of interest has a ring.
+
+    >>> own = Tint(np.array([0.5, 0.0, 1.0]), ("-1", "0", "1"), "change", signed=True)
+    >>> marked = with_marks(own, [0.05, 0.01, 0.1], [True, False, False], 0.02)
+    >>> marked.shades.tolist(), marked.marks
+    ([0.0, 0.0, 1.0], ('·', '○', ''))
+    """
+    off = np.asarray(muted, dtype=bool)
+    small = np.abs(np.asarray(values, dtype=np.float64)) < least
+    marks = np.where(off, DOT, np.where(small, RING, ""))
+    rings = f", ring: below {short(least)}" if least else ""
+    says = f"{own.says}; dot: not significant{rings}"
+    shades = np.where(off, 0.0, own.shades)
+    return replace(own, shades=shades, says=says, marks=tuple(marks.tolist()))
 
 
 def control_name(column: Column) -> str:

@@ -86,3 +86,21 @@ def offset_columns(names: Iterable[str]) -> list[Column]:
         Column(name, label, kind="above", control=f"{name}_uniform", least=SHARE)
         for name, label in labels.items()
     ]
+
+
+KNOWN = {  # what a number is called in a sentence, by table
+    "surface": ("attention to ", SURFACE),
+    "targets": ("attention to ", NAMED),
+    "entropy": ("", ENTROPY),
+}
+
+
+def column_words(measure: str, column: str) -> str:
+    """A number in words.
+
+    >>> column_words("surface", "previous"), column_words("betti", "b0_mean")
+    ('attention to previous token', 'betti: b0 mean')
+    """
+    begin, columns = KNOWN.get(measure, (f"{measure}: ", ()))
+    label = next((one.label for one in columns if one.name == column), column.replace("_", " "))
+    return begin + label

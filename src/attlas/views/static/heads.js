@@ -16,6 +16,7 @@ const MOST_TEXTS = 400; // heads that all have their number; of more, those with
 const STRONG = 0.3;
 const LABELS = 30; // pixels of the names of rows
 const DOTS = 230; // pixels that the dots by layer need to the right of the grid
+const MARKS = { "·": "not significant", "○": "smaller than the smallest effect" };
 
 class Grid {
   constructor(model, el, signal) {
@@ -124,9 +125,12 @@ class Grid {
       const shade = column.shades[index];
       const value = column.values[index];
       const written = all || Math.abs(shade) >= STRONG;
-      cell.textContent = written ? cellText(value, scale) : "";
+      const mark = column.marks?.[index];
+      cell.textContent = mark || (written ? cellText(value, scale) : "");
+      cell.classList.toggle("marked", Boolean(mark));
       cell.classList.toggle("none", !known(value));
-      const says = `${this.heads.name(index)}: ${this.heads.says(column, index)}`;
+      const why = mark ? `; ${MARKS[mark]}` : "";
+      const says = `${this.heads.name(index)}: ${this.heads.says(column, index)}${why}`;
       cell.setAttribute("aria-label", says);
       paint(cell, shade, column.signed);
     });
@@ -222,8 +226,12 @@ class Grid {
   }
 }
 
+export function drawHeads(model, el, signal) {
+  whenNear(el, () => new Grid(model, el, signal), signal);
+}
+
 export default {
   render({ model, el, signal }) {
-    whenNear(el, () => new Grid(model, el, signal), signal);
+    drawHeads(model, el, signal);
   },
 };
