@@ -103,14 +103,16 @@ class Jobs:
 
     def _of_record(self, record: Mapping[str, Any]) -> Job | None:
         """A job that this server may resume; a record with anything else is left alone."""
-        known = {name: record.get(name) for name in ("name", "kind", "data", "model", "options")}
+        known: dict[str, Any] = {name: record.get(name) for name in ("name", "kind", "data", "model", "options")}
         try:
             self._check(**known)
         except (Refusal, TypeError):
             return None
         state = record.get("state")
         is_ended = state in (FINISHED, FAILED, CANCELLED)
-        return Job(**known, state=str(state) if is_ended else INTERRUPTED)
+        job = Job(**known)
+        job.state = str(state) if is_ended else INTERRUPTED
+        return job
 
     def _check(self, name: Any, kind: Any, data: Any, model: Any, options: Any) -> None:
         """Refuse what was not named at the start, and names that are not plain."""
@@ -201,7 +203,7 @@ class Jobs:
         log = log_tail(self._log(job))
         shown = Path(self.results.name if self.results.is_absolute() else self.results) / job.name
         command = shlex.join(["attlas", *map(shown_name, job.arguments(str(shown)))])
-        about = {
+        about: dict[str, Any] = {
             "name": job.name,
             "kind": job.kind,
             "data": shown_name(job.data),

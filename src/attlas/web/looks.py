@@ -6,9 +6,10 @@ their place.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -52,6 +53,30 @@ class NamedModel:
         """Its name on pages: of a folder only the last part."""
         return Path(self.given).name if Path(self.given).is_absolute() else self.given
 
+    @cached_property
+    def _file_sha256(self) -> str | None:
+        """The digest of the file of its weights, if it is a folder with one."""
+        from attlas.models.sources import folder_of
+        from attlas.support.files import file_sha256
+
+        try:
+            folder = folder_of(None if self.given == EMBEDDED[0] else self.given)
+            files = sorted(folder.glob("*.safetensors")) if folder and self.is_own else []
+            return file_sha256(files[0]) if len(files) == 1 else None
+        except (AttlasError, OSError):
+            return None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is read as its files are; a lengthened one has other weights."""
+        return self.given != EMBEDDED[1]
+
+    def has_weights(self, state: str | None, file: str | None) -> bool:
+        """Whether these are the digests of its weights, in memory or of their file."""
+        if self.weights is not None and state is not None:
+            return self.weights == state
+        return file is not None and file == self._file_sha256
+
     def load(self, report: Callable[[str, int, int], None]) -> Model:
         """The model; it is loaded once."""
         if self.loaded is None:
@@ -90,6 +115,14 @@ class Looks:
         if name not in self.models:
             raise Refusal(404, "There is no such model here; models are named with --model.")
         return self.models[name]
+
+    def matching(self, manifest: Mapping[str, Any]) -> str:
+        """The id of the named model with the weights of a study, as far as they are known."""
+        own = manifest.get("model") or {}
+        for one in self.models.values():
+            if own and one.has_weights(own.get("state_sha256"), own.get("file_sha256")):
+                return one.id
+        return ""
 
     def start(self, model: str, text: Text) -> dict[str, Any]:
         """Queue the pass of a model over a text, unless it is kept; its id and state."""
@@ -180,6 +213,31 @@ class Look:
         """What it takes in memory, about."""
         sizes = (tensor.nbytes for one in self.layers for tensor in tensors_of(one))
         return sum(sizes) + 2 * self.seen.by_head.nbytes + 64 * len(self.seen.text)
+
+    @cached_property
+    def views(self) -> bytes:
+        """Everything that a page needs at first, as JSON."""
+        from attlas.views.head_views import HEADS, head_grid_part
+        from attlas.views.matrices import MATRIX
+        from attlas.views.parts import TEXT
+        from attlas.views.text_page import COLUMNS
+
+        seen = self.seen
+        about = {
+            "model": Path(seen.model).name if Path(seen.model).is_absolute() else seen.model,
+            "layers": seen.n_layers,
+            "heads": seen.n_heads,
+            "words": len(seen.words),
+            "tokens": len(seen.tokens),
+            "cut": seen.batch.truncated_by[0],
+        }
+        heads = head_grid_part(seen.heads, COLUMNS, table="text").data
+        views = [
+            {"place": "text", "module": TEXT.module, "data": self.data},
+            {"place": "heads", "module": HEADS.module, "kind": "compact", "data": heads},
+            {"place": "matrix", "module": MATRIX.module, "data": self.matrix},
+        ]
+        return json.dumps({"about": about, "views": views}).encode()
 
     @cached_property
     def data(self) -> dict[str, Any]:

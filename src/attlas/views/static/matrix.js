@@ -35,6 +35,7 @@ class Matrix {
     if (this.count <= SMALL) this.region.span = this.count;
     this.cursor = null; // the cell that the keyboard or a click chose: [query, key]
     this.exact = new Map(); // rows that the host sent, by query
+    this.codesFor = new Map(); // heads whose codes the host was asked for
     this.build();
     this.listen();
   }
@@ -147,10 +148,19 @@ class Matrix {
   }
 
   async load(head) {
+    if (!head.codes) Object.assign(head, await this.askForCodes(head.name));
     const seen = Array.from({ length: this.count }, (_, row) => head.seen[row] ?? head.seen[0]);
     const codes = await inflated(head.codes);
     const starts = seen.map((keys) => this.scale.code(1 / Math.max(keys, 1)));
     return { codes, seen, tints: new Tints(codes, starts) };
+  }
+
+  // A host sends the codes of a head when it is first shown.
+  askForCodes(head) {
+    return new Promise((resolve) => {
+      this.codesFor.set(head, resolve);
+      this.model.send({ kind: "codes", text: this.data.text, head });
+    });
   }
 
   resize() {
@@ -459,7 +469,8 @@ class Matrix {
 
   hear(content, buffers) {
     const { kind, text, head, query } = content ?? {};
-    if (kind !== "row" || text !== this.data.text || head !== this.head?.name) return;
+    if (kind === "codes" && text === this.data.text) return this.codesFor.get(head)?.(content.data);
+    if (kind !== "row" || text !== this.data.text || head !== this.head?.name) return undefined;
     const bytes = buffers[0];
     const view = ArrayBuffer.isView(bytes) ? bytes : new DataView(bytes);
     const count = Math.min(this.count, view.byteLength >> 2);
@@ -467,6 +478,7 @@ class Matrix {
     const row = Float32Array.from({ length: count }, (_, at) => from.getFloat32(4 * at, true));
     this.exact.set(query, row);
     if (this.cursor?.[0] === query) this.read(this.cursor);
+    return undefined;
   }
 
   key(event) {

@@ -16,14 +16,15 @@ async function topsOf(data) {
   const weight = Float64Array.from({ length: 256 }, (_, code) =>
     code ? Math.exp(step * (data.steps + 1 - code)) : 0,
   );
-  return {
-    ranks: data.ranks,
-    error: data.error,
-    weight,
+  const part = {
     words: await all(data.words, unpacked),
     codes: await all(data.weights, unpacked),
     rest: await all(data.rest, unpackedRoots),
   };
+  const count = part.rest[0].rows;
+  const rows = data.rows ?? Array.from({ length: count }, (_, row) => row);
+  const known = new Map(rows.map((row, at) => [row, { ...part, at }])); // each with its part
+  return { ranks: data.ranks, error: data.error, weight, rows: known };
 }
 
 export async function readText(data) {
@@ -134,6 +135,14 @@ class TextRows {
       }
     }
   }
+  // The rows of the largest weights that a view needs and that a host has not sent yet.
+  missing(view) {
+    if (!this.tops) return [];
+    return this.topRows(view).map(([row]) => row).filter((row) => !this.tops.rows.has(row));
+  }
+  async addRow(data) {
+    for (const [row, part] of (await topsOf(data)).rows) this.tops.rows.set(row, part);
+  }
   // The rows of the largest weights: means of layers and of all are there as such.
   topRows(view) {
     const heads = this.layers * this.heads;
@@ -142,17 +151,19 @@ class TextRows {
     return layer ? [[heads + Number(layer[1]), 1]] : this.parts(view);
   }
   addTops(side, view, chosen, values) {
-    const { ranks, weight, words, codes, rest } = this.tops;
+    const { ranks, weight, rows } = this.tops;
     const count = this.words.count;
     let others = 0;
     for (const [row, share] of this.topRows(view)) {
+      if (!rows.has(row)) continue; // it is on its way
+      const { words, codes, rest, at: own } = rows.get(row);
       const factor = side ? share : share / chosen.length;
       for (const word of chosen) {
-        const from = (row * count + word) * ranks;
+        const from = (own * count + word) * ranks;
         for (let at = from; at < from + ranks; at++) {
           values[words[side][at]] += weight[codes[side][at]] * factor;
         }
-        others += rest[side].at(row, word) * factor;
+        others += rest[side].at(own, word) * factor;
       }
     }
     return others;

@@ -81,6 +81,7 @@ class TextView {
     this.chosen = [];
     this.focus = 0;
     this.tables = new Set();
+    this.asked = new Set(); // rows of the largest weights, of a host
     this.threshold = 0.05;
     this.build();
   }
@@ -179,6 +180,24 @@ class TextView {
     if (!this.data.received || !this.text.has(view)) return;
     this.view = this.data.averaged ? view.replace(/H\d+$/, "") : view;
     this.headSelect.value = this.view;
+    this.askFor(view);
+    this.retint();
+    this.showSelection();
+  }
+  // Asks a host for the rows of a view that it has not sent yet; `hear` gets them.
+  askFor(view) {
+    const rows = this.text.missing(view).filter((row) => !this.asked.has(row));
+    if (!this.model.send) return;
+    for (const row of rows) {
+      this.asked.add(row);
+      this.model.send({ kind: "tops", text: this.data.id, row });
+    }
+  }
+  async hear(content) {
+    if (content?.kind !== "tops" || content.text !== this.data.id) return;
+    await this.text.addRow(content.data);
+    const waits = this.text.missing(this.view).length;
+    if (waits) return;
     this.retint();
     this.showSelection();
   }
@@ -562,6 +581,7 @@ class TextView {
     const words = [];
     for (let unit = from; unit < to; unit++) words.push([units.string(unit), near.includes(unit)]);
     const views = [...new Set([this.view, ...this.data.lines])].slice(0, PANELS);
+    for (const view of chosen.length ? views : [this.view]) this.askFor(view);
     const panels = views.map((view) => [
       NAMES[view] ?? (/^L\d+$/.test(view) ? `${view}, mean of its heads` : view),
       view === this.view && view.includes("H"),
@@ -640,6 +660,9 @@ export default {
     onTheme(themed, signal);
     onChange(model, "head", () => view.setView(model.get("head") ?? ""), signal);
     onChange(model, "selection", () => view.follow(), signal);
+    const heard = (content) => view.hear(content);
+    model.on("msg:custom", heard);
+    signal?.addEventListener("abort", () => model.off("msg:custom", heard));
     const observer = new ResizeObserver(() => view.overview.resize());
     observer.observe(view.words);
     signal?.addEventListener("abort", () => observer.disconnect());

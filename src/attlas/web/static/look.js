@@ -1,0 +1,90 @@
+// A text that a model reads on the server: how far it is, and then all of its views.
+import { element } from "attlas/dom.js";
+import { RemoteModel, json, sentence } from "attlas.web/remote.js";
+
+const SOON = 1000; // milliseconds in which nothing is shown
+const root = document.documentElement;
+const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+const wait = (time) => new Promise((resolve) => setTimeout(resolve, time));
+
+// Starts a pass and shows its views in a place; the id of the pass, or null if it was cancelled.
+export async function look(place, path, body, state) {
+  const bar = element("div", { class: "pass" });
+  place.prepend(bar);
+  try {
+    let about = await json(path, body);
+    const began = performance.now();
+    while (about.state === "waiting" || about.state === "running") {
+      const took = performance.now() - began;
+      if (took > SOON) showProgress(bar, about);
+      await wait(took > SOON ? 400 : 120);
+      about = await json(`/api/looks/${about.id}`);
+    }
+    if (about.state === "failed") throw Object.assign(new Error(about.error), about);
+    bar.replaceChildren();
+    if (about.state === "cancelled") {
+      bar.append(element("p", { class: "grey" }, "Cancelled."));
+      return null;
+    }
+    await showLook(place, about.id, state);
+    return about.id;
+  } catch (problem) {
+    bar.replaceChildren(sentence(problem));
+    return null;
+  }
+}
+
+function showProgress(bar, about) {
+  const { state, title, step, done, total, left, ahead } = about;
+  const queue = ahead === 1 ? "next in the queue" : `${ahead - 1} before it in the queue`;
+  const more = left ? `, about ${Math.ceil(left)} s left` : "";
+  const counts = total > 1 ? `: layer ${done} of ${total}${more}` : "";
+  const words = state === "waiting" ? `${title}: ${queue}` : `${step || title}${counts}`;
+  if (!bar.firstChild) {
+    const says = element("span", { role: "status", "aria-live": "polite" });
+    const button = element("button", { type: "button" }, "cancel");
+    button.addEventListener("click", () => json(`/api/looks/${about.id}/cancel`, {}));
+    const meter = element("progress", { "aria-label": "pass", max: 1, value: 0 });
+    const note = "You can leave this page; the pass continues in the background.";
+    bar.append(element("p", {}, says, " ", button), meter, element("p", { class: "grey" }, note));
+  }
+  bar.querySelector("span").textContent = words;
+  bar.querySelector("progress").value = total ? done / total : 0;
+}
+
+// Draws a text that the server has read.
+export async function showLook(place, id, state) {
+  const { about, views } = await json(`/api/looks/${id}/views`);
+  const { model, layers, heads, words, tokens, cut } = about;
+  const beyond = "beyond the model's maximum length were truncated";
+  const facts = [`${layers} layers × ${heads} heads`, plural(words, "word"), plural(tokens, "token")];
+  if (cut) facts.push(`${plural(cut, "token")} ${beyond}`);
+  const parts = Object.fromEntries(views.map((one) => [one.place, one]));
+  const nodes = Object.fromEntries(views.map(({ place, kind = "" }) => {
+    return [place, element("div", { class: kind, dir: "auto" })];
+  }));
+  const line = element("p", { class: "about" }, element("b", {}, model), ` ${facts.join(" · ")}`);
+  const frame = element("div", { class: "frame" });
+  frame.append(nodes.text, element("div", { class: "heads" }, nodes.heads));
+  const note = element("p", { class: "note" }, "Choose a head to see its matrix.");
+  const matrix = element("section", { class: "matrix" }, element("h3", {}, "Matrix"), note);
+  place.querySelector(".attlas-look")?.remove();
+  const whole = element("div", { class: "attlas-look", "data-look": id }, line, frame, matrix);
+  place.append(whole);
+  const draw = async (name) => {
+    const { module, data } = parts[name];
+    const view = (await import(`${root.dataset.static}/${module}`)).default;
+    await view.render({ model: new RemoteModel(data, state, id), el: nodes[name] });
+  };
+  await Promise.all([draw("text"), draw("heads")]);
+  // the matrix of a head is large: it is drawn when one is chosen
+  const drawMatrix = () => {
+    if (!state.get("head") || !whole.isConnected) return;
+    state.off("change:head", drawMatrix);
+    matrix.replaceChildren(nodes.matrix);
+    draw("matrix");
+  };
+  state.on("change:head", drawMatrix);
+  drawMatrix();
+  whole.dataset.drawn = "";
+}
