@@ -6,6 +6,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +20,7 @@ from attlas.support.options import Option
 LOOPBACK, PORT = "127.0.0.1", 8765
 PORTS = Option("Port; 0 for any free one.", at_least=0, at_most=65_535)
 NEEDED = ("fastapi", "uvicorn")
-DEFAULT = Path("runs")
+DEFAULT, JOBS = Path("runs"), Path("runs/jobs")
 
 
 @app.command()
@@ -36,6 +37,11 @@ def serve(
         list[str] | None,
         typer.Option("--model", help="Model that pages may run; may be repeated."),
     ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", help="Corpus that jobs may read; may be repeated."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results of jobs.")] = JOBS,
     port: Annotated[int, whole("--port", PORTS)] = PORT,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = LOOPBACK,
     open_page: Annotated[
@@ -43,15 +49,23 @@ def serve(
     ] = False,
 ) -> None:
     """Serve results as pages in the browser until interrupted."""
-    serve_folders(
-        folders or [DEFAULT], models=model or [], port=port, host=host, open_page=open_page
-    )
+    served = Served(models=model or (), corpora=data or (), out=out)
+    serve_folders(folders or [DEFAULT], served, port=port, host=host, open_page=open_page)
+
+
+@dataclass(frozen=True)
+class Served:
+    """What pages may run: models and corpora by name, into a folder."""
+
+    models: Sequence[str] = ()
+    corpora: Sequence[str] = ()
+    out: Path = JOBS
 
 
 def serve_folders(
     folders: Sequence[Path],
+    served: Served = Served(),  # noqa: B008
     *,
-    models: Sequence[str] = (),
     port: int = PORT,
     host: str = LOOPBACK,
     open_page: bool = False,
@@ -61,20 +75,28 @@ def serve_folders(
         raise AttlasError("attlas serve needs two more packages: pip install 'attlas[web]'")
     import uvicorn
 
+    from attlas.corpora.sources import check_source
+    from attlas.models.sources import check_model
     from attlas.web.app import create_app
+    from attlas.web.jobs import Jobs
     from attlas.web.library import Library
-    from attlas.web.safety import TOKEN, Guard, access_for
+    from attlas.web.looks import EMBEDDED, Looks
+    from attlas.web.safety import TOKEN, Guard, access_for, own_name
 
-    library = Library(folders)
+    for check, names in ((check_model, served.models), (check_source, served.corpora)):
+        for one in names:
+            check(one)
+    library = Library([*folders, *([served.out] if served.out.is_dir() else [])])
     with _listening(host, port) as listener:
-        name, number = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
+        name, number = own_name(host), listener.getsockname()[1]
         access = access_for(host, number)
         token = f"?{TOKEN}={access.token}" if access.token else ""
         address = f"http://{name}:{number}/{token}"
         print(f"serving   {address}  (Ctrl-C ends it)", flush=True)
         if open_page:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-        pages = create_app(library)
+        jobs = Jobs(served.out, served.models or EMBEDDED, served.corpora)
+        pages = create_app(library, Looks(served.models, access.opaque), jobs)
         pages.add_middleware(Guard, access=access)
         settings = uvicorn.Config(pages, log_level="warning", server_header=False)
         uvicorn.Server(settings).run(sockets=[listener])

@@ -103,7 +103,9 @@ class Jobs:
 
     def _of_record(self, record: Mapping[str, Any]) -> Job | None:
         """A job that this server may resume; a record with anything else is left alone."""
-        known: dict[str, Any] = {name: record.get(name) for name in ("name", "kind", "data", "model", "options")}
+        known: dict[str, Any] = {
+            name: record.get(name) for name in ("name", "kind", "data", "model", "options")
+        }
         try:
             self._check(**known)
         except (Refusal, TypeError):

@@ -139,9 +139,13 @@ class Library:
         self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._lock = Lock()
 
+    def add(self, folder: Path) -> None:
+        """Serve the results of one more folder."""
+        self.folders[folder] = folder.expanduser().resolve()
+
     def entries(self) -> list[Entry]:
         """All results, the newest first."""
-        every = (_entries(*one) for one in self.folders.items())
+        every = (_entries(*one) for one in list(self.folders.items()))
         found = {one.id: one for some in every for one in some}
         return sorted(found.values(), key=lambda one: one.time, reverse=True)
 

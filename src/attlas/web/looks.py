@@ -214,9 +214,8 @@ class Look:
         sizes = (tensor.nbytes for one in self.layers for tensor in tensors_of(one))
         return sum(sizes) + 2 * self.seen.by_head.nbytes + 64 * len(self.seen.text)
 
-    @cached_property
-    def views(self) -> bytes:
-        """Everything that a page needs at first, as JSON."""
+    def views(self, scores: Mapping[str, Any] | None = None) -> bytes:
+        """Everything that a page needs at first, as JSON; with scores of its tokens if any."""
         from attlas.views.head_views import HEADS, head_grid_part
         from attlas.views.matrices import MATRIX
         from attlas.views.parts import TEXT
@@ -233,7 +232,7 @@ class Look:
         }
         heads = head_grid_part(seen.heads, COLUMNS, table="text").data
         views = [
-            {"place": "text", "module": TEXT.module, "data": self.data},
+            {"place": "text", "module": TEXT.module, "data": {**self.data, **(scores or {})}},
             {"place": "heads", "module": HEADS.module, "kind": "compact", "data": heads},
             {"place": "matrix", "module": MATRIX.module, "data": self.matrix},
         ]

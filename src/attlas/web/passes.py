@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
 from attlas.web.frame import library_of
-from attlas.web.looks import Looks
+from attlas.web.looks import Look, Looks
 from attlas.web.refusals import Refusal
 
 if TYPE_CHECKING:
     from attlas.core.text import Text
+    from attlas.studies.opened import Study
 
 router = APIRouter(prefix="/api")
 Id = Annotated[str, Path(max_length=64)]
@@ -58,12 +59,16 @@ def start_of_study(request: Request, study: Id, chosen: Chosen) -> dict[str, Any
     return looks_of(request).start(chosen.model, text_of(request, study, chosen.text))
 
 
+def _opened(request: Request, study: str) -> Study:
+    library = library_of(request)
+    return library.study(library.entry(study))
+
+
 def text_of(request: Request, study: str, text: str) -> Text:
     """A text of a study by its id."""
     from attlas.core.text import Text
 
-    library = library_of(request)
-    opened = library.study(library.entry(study))
+    opened = _opened(request, study)
     rows = opened.table("texts", text=text) if opened.has("texts") else None
     if rows is None or rows.empty:
         raise Refusal(404, "There is no such text in this study.")
@@ -83,10 +88,24 @@ def cancel(request: Request, look: Id) -> dict[str, Any]:
     return looks_of(request).status(look)
 
 
-@router.get("/looks/{look}/views")
-def views(request: Request, look: Id) -> Response:
-    """What its views draw."""
-    return Response(looks_of(request).look(look).views, media_type="application/json")
+@router.get("/looks/{look}/views", response_class=Response)
+def views(request: Request, look: Id, study: Annotated[str, Query(max_length=64)] = "") -> Response:
+    """What its views draw, with the attribution that a study has of the text."""
+    own = looks_of(request).look(look)
+    content = own.views(scores_of(request, study, own)) if study else own.views()
+    return Response(content, media_type="application/json")
+
+
+def scores_of(request: Request, study: str, look: Look) -> dict[str, Any]:
+    """The scores of the text's tokens in a study, if it has them for these tokens."""
+    from attlas.explain.section.texts import study_overlay
+
+    opened, text = _opened(request, study), look.seen.batch.texts[0]
+    tables = ("attributions", "explanations")
+    if not all(map(opened.has, tables)) or opened.table("explanations", text=text.id).empty:
+        return {}
+    overlay = study_overlay(opened, {"text": text.id, "content": text.text})[1].data
+    return {**overlay} if overlay["tokens"] == look.data["tokens"] else {}
 
 
 @router.get("/looks/{look}/tops/{row}")

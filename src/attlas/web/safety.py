@@ -83,7 +83,8 @@ class Access:
 
     def opaque(self, *parts: str) -> str:
         """A name that no one can guess who does not have it: 20 letters from parts of text."""
-        joined = b"".join(len(one.encode()).to_bytes(8) + one.encode() for one in parts)
+        encoded = [one.encode("utf-8", "surrogatepass") for one in parts]
+        joined = b"".join(len(one).to_bytes(8) + one for one in encoded)
         return hmac.new(self.secret, joined, "sha256").hexdigest()[:20]
 
 
@@ -111,6 +112,11 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def own_name(host: str) -> str:
+    """How an address names the host: one that stands for all, by the name of this machine."""
+    return socket.gethostname() if host in EVERYWHERE else _bracketed(host)
 
 
 def _bracketed(host: str) -> str:

@@ -71,7 +71,9 @@ def submit(request: Request, job: NewJob) -> dict[str, Any]:
     """Queue a job."""
     jobs = jobs_of(request)
     data, model = _numbered(jobs.corpora, job.data), _numbered(jobs.models, job.model)
-    return jobs.about(jobs.submit(job.name, job.kind, data, model, job.options))
+    started = jobs.submit(job.name, job.kind, data, model, job.options)
+    library_of(request).add(jobs.results)
+    return jobs.about(started)
 
 
 def _numbered(names: list[str], number: int) -> str:

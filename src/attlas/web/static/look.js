@@ -7,8 +7,8 @@ const root = document.documentElement;
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 const wait = (time) => new Promise((resolve) => setTimeout(resolve, time));
 
-// Starts a pass and shows its views in a place; the id of the pass, or null if it was cancelled.
-export async function look(place, path, body, state) {
+// Starts a pass and shows its views in a place; the id of the pass, or null if there is none.
+export async function look(place, path, body, state, study) {
   const bar = element("div", { class: "pass" });
   place.prepend(bar);
   try {
@@ -26,7 +26,7 @@ export async function look(place, path, body, state) {
       bar.append(element("p", { class: "grey" }, "Cancelled."));
       return null;
     }
-    await showLook(place, about.id, state);
+    await showLook(place, about.id, state, study);
     return about.id;
   } catch (problem) {
     bar.replaceChildren(sentence(problem));
@@ -52,9 +52,9 @@ function showProgress(bar, about) {
   bar.querySelector("progress").value = total ? done / total : 0;
 }
 
-// Draws a text that the server has read.
-export async function showLook(place, id, state) {
-  const { about, views } = await json(`/api/looks/${id}/views`);
+// Draws a text that the server has read, with what its study knows of it.
+export async function showLook(place, id, state, study = "") {
+  const { about, views } = await json(`/api/looks/${id}/views${study ? `?study=${study}` : ""}`);
   const { model, layers, heads, words, tokens, cut } = about;
   const beyond = "beyond the model's maximum length were truncated";
   const facts = [`${layers} layers × ${heads} heads`, plural(words, "word"), plural(tokens, "token")];

@@ -1,0 +1,243 @@
+"""Try a text, in a browser and over HTTP: all views of it, nothing stored or logged."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import attlas
+from attlas.models.load import load
+from attlas.testing import tiny
+from attlas.web.looks import Looks
+from tests.attacks.payloads import ALL, PAYLOADS
+from tests.builders.served import Served, listening, served, until_ready
+from tests.builders.text_views import SENTENCE
+
+TEXT = " ".join([SENTENCE] * 3)
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Served:
+    return served([tmp_path], {"a": tiny("bert"), "b": tiny("gpt2")})
+
+
+def first_model(one: Served) -> str:
+    return next(iter(one.looks.models))
+
+
+def test_a_text_is_read_and_answers_with_the_weights_of_the_model(one: Served) -> None:
+    client = one.client()
+    about = client.post("/api/looks", json={"model": first_model(one), "text": TEXT}).json()
+    look = until_ready(client, about)
+    views = client.get(f"/api/looks/{look}/views").json()
+    assert views["about"]["tokens"] == len(attlas.attention(tiny("bert"), TEXT).tokens)
+    assert [view["place"] for view in views["views"]] == ["text", "heads", "matrix"]
+    row = client.get(f"/api/looks/{look}/rows/L2H1/5").content
+    expected = attlas.attention(tiny("bert"), TEXT).weights[2, 1, 5].numpy()
+    assert np.array_equal(np.frombuffer(row, dtype="<f4"), expected)
+    assert client.get(f"/api/looks/{look}/codes/L2H1").json()["name"] == "L2H1"
+    assert client.get(f"/api/looks/{look}/tops/3").json()["rows"] == [3]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/looks/0123",
+        "/api/looks/..%2f..%2fetc%2fpasswd/views",
+        "/api/looks/{look}/rows/L0H0/999999",
+        "/api/looks/{look}/rows/L99H0/1",
+        "/api/looks/{look}/rows/..%2fL0H0/1",
+        "/api/looks/{look}/codes/passwd",
+        "/api/looks/{look}/tops/100000",
+        "/s/..%2f..%2fetc/try",
+    ],
+)
+def test_what_does_not_exist_is_said_in_one_sentence(one: Served, path: str) -> None:
+    client = one.client()
+    about = client.post("/api/looks", json={"model": first_model(one), "text": TEXT}).json()
+    answer = client.get(path.format(look=until_ready(client, about)))
+    assert answer.status_code == 404
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"model": "gpt2", "text": "a"},
+        {"model": "../../model", "text": "a"},
+        {"model": None, "text": "a"},
+        {"text": "a"},
+        {"model": "x", "text": "a", "allow_pickle": True},
+        {"model": "x", "text": ["a"]},
+        [],
+        "a",
+    ],
+)
+def test_only_named_models(one: Served, body: Any) -> None:
+    answer = one.client().post("/api/looks", json=body)
+    assert answer.status_code in (404, 422)
+    assert set(answer.json()) == {"error"}
+
+
+def test_a_request_that_is_no_json(one: Served) -> None:
+    answer = one.client().post("/api/looks", content=b"{" + b"\xff" * 10)
+    assert answer.status_code in (400, 422)
+    assert "Traceback" not in answer.text
+
+
+def test_the_text_is_in_no_log_and_in_no_folder(
+    one: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    client = one.client()
+    secret = f"{TEXT} zebra"
+    about = client.post("/api/looks", json={"model": first_model(one), "text": secret}).json()
+    client.get(f"/api/looks/{until_ready(client, about)}/views")
+    assert "zebra" not in caplog.text
+    assert not list(tmp_path.iterdir())
+    assert "zebra" not in str(about)
+
+
+def test_texts_of_any_characters(one: Served) -> None:
+    client = one.client()
+    for text in (ALL, "\x00a", "\ud83d a", "a" * 3_000, "a\u202eb"):
+        body = json.dumps({"model": first_model(one), "text": text})  # also half a character
+        answer = client.post("/api/looks", content=body)
+        assert answer.status_code in (200, 422), text
+        if answer.status_code == 200:
+            client.get(f"/api/looks/{until_ready(client, answer.json())}/views").json()
+
+
+def test_the_model_of_a_study_is_known_by_its_weights(tmp_path: Path) -> None:
+    tiny("bert").save(tmp_path / "model")
+    looks = Looks([str(tmp_path / "model"), "b"], lambda *parts: "-".join(parts))
+    first = next(iter(looks.models.values()))
+    loaded = load(tmp_path / "model")
+    of_file = {"model": {"file_sha256": loaded.file_sha256, "state_sha256": "x"}}
+    assert looks.matching(of_file) == first.id
+    assert looks.matching({"model": {"file_sha256": "y", "state_sha256": "x"}}) == ""
+    assert looks.matching({"model": None}) == ""
+    first.load(lambda *_: None)
+    assert looks.matching({"model": {"state_sha256": loaded.weights_sha256()}}) == first.id
+
+
+# in a browser
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    models = {"a": tiny("bert"), "b": tiny("gpt2")}
+    with listening([tmp_path_factory.mktemp("none")], models) as one:
+        yield one
+
+
+def opened(browser: Any, address: str, **options: Any) -> tuple[Any, list[str]]:
+    """A page of the server and what went wrong in it, requests to other servers included."""
+    page = browser.new_context(**options).new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("dialog", lambda dialog: (wrong.append("a script of a text ran"), dialog.dismiss()))
+    page.on(
+        "console",
+        lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None,
+    )
+    own = "/".join(address.split("/")[:3])
+    page.on(
+        "request",
+        lambda request: (
+            wrong.append(request.url)
+            if not request.url.startswith((own, "data:", "blob:"))
+            else None
+        ),
+    )
+    page.goto(address)
+    page.wait_for_selector("html[data-ready]")
+    return page, wrong
+
+
+def try_text(page: Any, text: str) -> None:
+    page.get_by_label("Text").fill(text)
+    page.get_by_role("button", name="Look").click()
+    page.wait_for_selector(".attlas-look[data-drawn]")
+
+
+def test_a_text_is_typed_and_answers(there: Served, browser: Any) -> None:
+    page, wrong = opened(browser, f"{there.address}/try")
+    try_text(page, TEXT)
+    assert "cat" not in page.url
+    page.locator("w", has_text="dog").first.click()
+    assert "dog" in page.locator(".said").inner_text()
+    page.locator("[role=gridcell]").nth(5).click()
+    page.wait_for_selector(".attlas-matrix[data-ready]")
+    page.locator(".attlas-matrix canvas.part").click(position={"x": 200, "y": 200})
+    page.locator(".readout", has_text="exactly").wait_for()
+    assert "cat" not in page.url
+    assert wrong == []
+    page.reload()  # the address knows the pass
+    page.wait_for_selector(".attlas-look[data-drawn]")
+    page.context.close()
+
+
+def test_rows_of_a_head_arrive_when_it_is_chosen(
+    there: Served, browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attlas.web.looks.INLINE_BYTES", 0)
+    page, wrong = opened(browser, f"{there.address}/try")
+    try_text(page, f"{TEXT} again")
+    page.locator("w", has_text="dog").first.click()
+    with page.expect_response(lambda answer: "/tops/" in answer.url):
+        page.locator("select[data-choose=head]").first.select_option("L1H1")
+    page.locator(".side .lists tbody tr").nth(2).wait_for()
+    assert wrong == []
+    page.context.close()
+
+
+def test_no_script_of_a_text_runs(there: Served, browser: Any) -> None:
+    page, wrong = opened(browser, f"{there.address}/try")
+    for text in (ALL, *PAYLOADS[:3]):
+        try_text(page, text)
+        page.locator("w").nth(3).click()
+        page.wait_for_timeout(50)
+        page.evaluate("document.querySelector('.attlas-look').remove()")
+    assert page.evaluate("window.__hacked") is None
+    assert wrong == []
+    page.context.close()
+
+
+def test_keyboard_only(there: Served, browser: Any) -> None:
+    page, wrong = opened(browser, f"{there.address}/try")
+    page.get_by_label("Text").focus()
+    page.keyboard.type("a cat saw the dog")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".attlas-look[data-drawn]")
+    page.locator("w[tabindex]").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert page.locator("w[aria-selected=true]").count() == 1
+    assert wrong == []
+    page.context.close()
+
+
+@pytest.mark.parametrize("path", ["/try", "/"])
+def test_a_phone_does_not_scroll_sideways(there: Served, browser: Any, path: str) -> None:
+    page, _ = opened(browser, f"{there.address}{path}", viewport={"width": 390, "height": 800})
+    if path == "/try":
+        try_text(page, TEXT)
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) <= 0
+    page.context.close()
+
+
+def test_an_error_is_a_sentence_on_the_page(there: Served, browser: Any) -> None:
+    page, _ = opened(browser, f"{there.address}/try")
+    page.get_by_label("Text").fill("a" * 200_001)
+    page.get_by_role("button", name="Look").click()
+    page.wait_for_selector("[role=alert]")
+    assert "200,000 characters" in page.locator("[role=alert]").inner_text()
+    page.context.close()
