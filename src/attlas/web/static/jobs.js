@@ -1,9 +1,11 @@
-// Studies and explanations in the background: a list that follows them, and a form for a new one.
+// Studies and explanations in the background: a list that follows them, and a form for new ones.
 import { element } from "attlas/dom.js";
 import { json, sentence } from "attlas.web/remote.js";
 
 const EVERY = 1000; // milliseconds
-const STATES = { queued: "queued", running: "running", finished: "finished", failed: "failed" };
+const NOTE =
+  "Jobs survive a closed page. When the server ends, they are interrupted, and resume here or with " +
+  "the same command in the terminal.";
 const minutes = (seconds) => {
   return seconds < 90 ? `${Math.ceil(seconds)} s left` : `${Math.round(seconds / 60)} min left`;
 };
@@ -12,7 +14,7 @@ function stateOf({ state, left, ahead, done, total }) {
   if (state === "queued") return ahead > 1 ? `${ahead - 1} before it` : "next";
   if (state === "running" && left !== null) return minutes(left);
   if (state === "running" && total) return `${done} of ${total}`;
-  return STATES[state] ?? state;
+  return state;
 }
 
 function stepOf(job) {
@@ -48,8 +50,7 @@ class Jobs {
       this.form(corpora, models),
       this.says,
       element("div", { class: "wide" }, table),
-      element("p", { class: "grey" }, "Jobs survive a closed page. When the server ends, they are " +
-        "interrupted, and resume here or with the same command in the terminal."),
+      element("p", { class: "grey" }, NOTE),
     );
     this.show(jobs);
   }

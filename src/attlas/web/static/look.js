@@ -57,7 +57,8 @@ export async function showLook(place, id, state, study = "") {
   const { about, views } = await json(`/api/looks/${id}/views${study ? `?study=${study}` : ""}`);
   const { model, layers, heads, words, tokens, cut } = about;
   const beyond = "beyond the model's maximum length were truncated";
-  const facts = [`${layers} layers × ${heads} heads`, plural(words, "word"), plural(tokens, "token")];
+  const shape = `${layers} layers × ${heads} heads`;
+  const facts = [shape, plural(words, "word"), plural(tokens, "token")];
   if (cut) facts.push(`${plural(cut, "token")} ${beyond}`);
   const parts = Object.fromEntries(views.map((one) => [one.place, one]));
   const nodes = Object.fromEntries(views.map(({ place, kind = "" }) => {

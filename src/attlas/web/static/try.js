@@ -1,7 +1,10 @@
-// A text that a reader types, read by a model of the server. The text goes in the body of a request,
-// never into the address.
+// A text that a reader types, read by a model of the server. The text goes in the body of a
+// request, never into the address.
 import { element } from "attlas/dom.js";
 import { look, showLook } from "attlas.web/look.js";
+
+const NOTE =
+  "Nothing is stored: the text stays in the memory of this server until others need the room.";
 
 function form({ models, model, example }) {
   const text = element("textarea", {
@@ -16,8 +19,8 @@ function form({ models, model, example }) {
   const sample = element("button", { type: "button", class: "link" }, "an example");
   sample.addEventListener("click", () => (text.value = example));
   const bar = element("div", { class: "row" }, element("label", {}, "model ", select), go, sample);
-  const note = "Nothing is stored: the text stays in the memory of this server until others need the room.";
-  return { text, select, go, node: element("form", {}, text, bar, element("p", { class: "grey" }, note)) };
+  const node = element("form", {}, text, bar, element("p", { class: "grey" }, NOTE));
+  return { text, select, go, node };
 }
 
 // The address names the model and the pass, so that a reload shows it again.
@@ -41,7 +44,8 @@ export default {
       go.disabled = true;
       place.classList.add("old");
       model.set("selection", {});
-      const id = await look(place, "/api/looks", { model: select.value, text: text.value }, model.state);
+      const body = { model: select.value, text: text.value };
+      const id = await look(place, "/api/looks", body, model.state);
       go.disabled = false;
       place.classList.remove("old");
       return keep({ model: select.value, look: id });
