@@ -91,9 +91,9 @@ TABS = (
     Tab(
         "compare",
         "Compare",
-        (),
+        ("Comparison",),
         "two studies next to each other, head by head",
-        "attlas compare {folder} OTHER",
+        "attlas compare {folder} OTHER --out {folder}/parts/compare",
         "Nothing to compare with yet",
         "OTHER is the folder of another study.",
     ),
