@@ -100,6 +100,6 @@ def open_widget(
     page.wait_for_selector(".attlas-widget", state="attached")
     if drawn:
         page.wait_for_function(
-            "[...document.querySelectorAll('[data-view]')].every((one) => 'drawn' in one.dataset)"
+            "[...document.querySelectorAll('[data-part]')].every((one) => 'drawn' in one.dataset)"
         )
     return page, wrong

@@ -221,8 +221,8 @@ class Attention(Memo, ABC):
         """The same layer of one of the texts."""
 
     @abstractmethod
-    def of_heads(self, heads: slice) -> Attention:
-        """The same layer with some of its heads."""
+    def of_heads(self, heads: slice | list[int]) -> Attention:
+        """The same layer with some of its heads; those of a list are copied."""
 
     @abstractmethod
     def row(self, query: int) -> Tensor:
@@ -407,7 +407,7 @@ class DenseAttention(Attention):
         weights = self.weights[text : text + 1]
         return DenseAttention(weights, self.batch.of_text(text), self.index, visible)
 
-    def of_heads(self, heads: slice) -> DenseAttention:
+    def of_heads(self, heads: slice | list[int]) -> DenseAttention:
         seen = self.visible
         if seen is not None and seen.shape[1] > 1:
             seen = seen[:, heads]

@@ -273,7 +273,7 @@ class BandedAttention(Attention):
         rest = (self.global_positions[one], self.batch.of_text(text), self.index, seen)
         return BandedAttention(band, columns, rows, *rest)
 
-    def of_heads(self, heads: slice) -> BandedAttention:
+    def of_heads(self, heads: slice | list[int]) -> BandedAttention:
         return self._like(*(part[:, heads] for part in self.parts))
 
     def row(self, query: int) -> Tensor:

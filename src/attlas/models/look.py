@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from attlas.core.attention import DenseAttention, words_from_tokens
+from attlas.core.attention import Attention, DenseAttention, words_from_tokens
 from attlas.core.batch import Batch
 from attlas.core.importance import received_by
 from attlas.core.text import Text
@@ -59,6 +59,7 @@ class TextAttention(Shown):
     importance: Floats | None = field(default=None, repr=False)  # layer head
     matrices: tuple[HeadCodes, ...] = field(default=(), repr=False)  # of the heads asked for
     seams: tuple[int, ...] = ()  # tokens at which positions repeat
+    exact: Mapping[tuple[int, int], Attention] = field(default_factory=dict, repr=False)
     selection: Selection = field(default_factory=Selection, repr=False)  # of widgets
 
     @property
@@ -193,8 +194,13 @@ class TextAttention(Shown):
         )
 
     def row(self, layer: int, head: int, query: int) -> Floats32:
-        """What one query gives to each key in one head."""
-        return self.weights[layer, head, query].float().numpy()
+        """What one query gives to each key in one head.
+
+        Of a text whose weights were not kept, only in heads with a matrix.
+        """
+        kept = self.exact.get((layer, head)) if self.square is None else None
+        weights = self.weights[layer, head, query] if kept is None else kept.row(query)[0]
+        return weights.float().cpu().numpy()
 
     def _answer(self, asked: Mapping[str, Any]) -> bytes:
         """The exact row of a matrix, as a widget asks for it."""
@@ -339,6 +345,7 @@ def text_attention(
         importance,
         tuple(seen.matrices[one] for one in seen.asked),
         tuple(one for one in model.seams if one < len(encoded[0])),
+        seen.exact,
     )
 
 

@@ -18,6 +18,7 @@ from attlas.support.arrays import Floats, Ints
 from attlas.views.matrices import HeadCodes
 from attlas.views.text_rows import RANKS, Tops, Visible
 
+MOST_EXACT = 8  # heads of a long text that are kept as they are
 GRID = 64  # bins of the pictures of heads
 
 
@@ -27,6 +28,7 @@ class TextPass:
     def __init__(self, small: bool, asked: Sequence[tuple[int, int]], matrix_tokens: int) -> None:
         self.small, self.asked, self.matrix_tokens = small, asked, matrix_tokens
         self.matrices: dict[tuple[int, int], HeadCodes] = {}
+        self.exact: dict[tuple[int, int], Attention] = {}  # of those heads, if not all are kept
         self.layers: list[Tensor] = []
         self.received: list[Tensor] = []
         self.uniform: list[Tensor] = []
@@ -50,6 +52,8 @@ class TextPass:
         for index, head in self.asked:
             if index == layer.index:
                 self.matrices[index, head] = head_codes(layer, head, self.matrix_tokens)
+                if not self.small and len(self.exact) < MOST_EXACT:
+                    self.exact[index, head] = layer.of_heads([head])
         mean = layer.over_heads()
         self.total = mean if self.total is None else self.total.plus(mean)
         self.keep(layer)

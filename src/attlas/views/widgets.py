@@ -22,7 +22,7 @@ from attlas.views.parts import Part
 
 SHARED = ("head", "column", "selection")
 PIECE = 500_000  # bytes of a message
-MOST_BYTES = 64 * 2**20  # of the data of a part
+MOST_BYTES = 64 * 2**20  # of the data of a widget
 MOST_STORED = 8 * 2**20  # of the data of a part, in a notebook
 
 
@@ -62,9 +62,15 @@ class PartsWidget(anywidget.AnyWidget):
         return sum(map(len, self._sent.values()))
 
     def data_of(self, part: int) -> bytes:
-        """The data of a part as JSON; those of the last ones are kept."""
+        """The data of a part as JSON; they are kept, as each new view asks for them."""
         if part not in self._sent:
-            self._sent[part] = part_bytes(self._panel.parts[part])
+            content = part_bytes(self._panel.parts[part])
+            if self.n_bytes + len(content) > MOST_BYTES:
+                raise AttlasError(
+                    f"the data of this view take {len(content) / 1e6:.1f} MB; a widget has at most "
+                    f"{MOST_BYTES / 1e6:.0f} MB; .static() shows it as a page"
+                )
+            self._sent[part] = content
         return self._sent[part]
 
     def _hear(self, _: Any, content: Any, buffers: Any) -> None:
@@ -96,15 +102,9 @@ class PartsWidget(anywidget.AnyWidget):
 
 
 def part_bytes(part: Part) -> bytes:
-    """The data of a part as JSON, if a notebook can take them."""
+    """The data of a part as JSON."""
     content = json.dumps(part.data, ensure_ascii=False, allow_nan=False)
-    out = content.encode("utf-8", "replace")
-    if len(out) > MOST_BYTES:
-        raise AttlasError(
-            f"the data of this view take {len(out) / 1e6:.0f} MB, more than the "
-            f"{MOST_BYTES / 1e6:.0f} MB of a notebook; write a page: .write('page.html')"
-        )
-    return out
+    return content.encode("utf-8", "replace")
 
 
 @cache

@@ -104,7 +104,7 @@ export function widgetOf(views) {
       onTheme(themed, own.signal);
       const body = element("div", { class: model.get("layout_kind") });
       model.get("parts").forEach(({ module, kind }, part) => {
-        const place = element("div", { class: kind, "data-view": module });
+        const place = element("div", { class: kind, "data-part": module });
         const picture = part ? [] : parsed(model.get("picture"));
         body.append(place);
         const options = { model, part, el: place, picture, signal: own.signal };
