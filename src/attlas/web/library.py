@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from attlas.studies.folder import (
     COMPLETE,
@@ -30,7 +30,7 @@ from attlas.support.errors import AttlasError, StudyError
 if TYPE_CHECKING:
     from attlas.studies.opened import Study
 
-MOST_KEPT = 4  # results
+MOST_KEPT = 8  # lists and figures of results
 CACHE_BYTES = 256 * 2**20
 ID_LENGTH = 12
 DAMAGED = "damaged"
@@ -40,6 +40,8 @@ NOTES = {
     DAMAGED: "Damaged: run its command again with --fresh, or restore its files.",
 }
 Kept = TypeVar("Kept")
+Value = TypeVar("Value")
+Key = tuple[Any, ...]
 Stamp = tuple[tuple[str, int, int], ...]  # name, time and size of each manifest
 
 
@@ -91,17 +93,17 @@ class Entry:
         return " · ".join(filter(None, (self.name, self.corpus, self.model)))
 
 
-class Cache:
+class Cache(Generic[Value]):
     """Values by key, the least recently used given up first; each is made once at a time."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self.most_bytes = most_bytes
-        self.n_bytes = 0
-        self._values: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
-        self._making: dict[tuple[Any, ...], Lock] = {}
+    def __init__(self, most: int, size: Callable[[Value], int]) -> None:
+        self.most, self.size = most, size
+        self.used = 0
+        self._values: OrderedDict[Key, Value] = OrderedDict()
+        self._making: dict[Key, Lock] = {}
         self._lock = Lock()
 
-    def get(self, key: tuple[Any, ...], make: Callable[[], bytes]) -> bytes:
+    def get(self, key: Key, make: Callable[[], Value]) -> Value:
         """A value, made if it is not known."""
         with self._lock:
             making = self._making.setdefault(key, Lock())
@@ -116,14 +118,16 @@ class Cache:
                 self._making.pop(key, None)
         return value
 
-    def _add(self, key: tuple[Any, ...], value: bytes) -> None:
-        if len(value) > self.most_bytes:
+    def _add(self, key: Key, value: Value) -> None:
+        if self.size(value) > self.most:
             return
-        self.n_bytes += len(value) - len(self._values.pop(key, b""))
+        if key in self._values:  # made twice, as its lock was given up in between
+            self.used -= self.size(self._values.pop(key))
+        self.used += self.size(value)
         self._values[key] = value
-        while self.n_bytes > self.most_bytes:
+        while self.used > self.most:
             _, oldest = self._values.popitem(last=False)
-            self.n_bytes -= len(oldest)
+            self.used -= self.size(oldest)
 
 
 class Library:
@@ -134,9 +138,9 @@ class Library:
         for given, folder in self.folders.items():
             if not folder.is_dir():
                 raise StudyError(f"there is no folder {given}; make one with attlas tour")
-        self.cache = Cache(cache_bytes)
+        self.cache: Cache[bytes] = Cache(cache_bytes, len)
+        self.objects: Cache[Any] = Cache(MOST_KEPT, lambda _: 1)
         self._opened: dict[str, tuple[Stamp, Study]] = {}
-        self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._lock = Lock()
 
     def add(self, folder: Path) -> None:
@@ -171,12 +175,8 @@ class Library:
 
     def kept(self, entry: Entry, kind: Callable[[Study], Kept]) -> Kept:
         """What is read again and again of a few results, such as the list of their texts."""
-        key, study = (entry.id, entry.stamp, kind), self.study(entry)
-        with self._lock:
-            made: Kept = self._kept.pop(key) if key in self._kept else kind(study)
-            self._kept[key] = made
-            while len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
+        key = (entry.id, entry.stamp, kind)
+        made: Kept = self.objects.get(key, lambda: kind(self.study(entry)))
         return made
 
     def cached(self, entry: Entry, name: tuple[str, ...], make: Callable[[Study], bytes]) -> bytes:

@@ -12,7 +12,7 @@ from attlas.support.heads import parse_head
 from attlas.views.numbers import head_name
 from attlas.web.body import drawn_sections, page_body
 from attlas.web.frame import library_of, render, study_page
-from attlas.web.library import Entry, UnknownStudyError
+from attlas.web.library import Entry, Library, UnknownStudyError
 from attlas.web.pages.sections import empty, head_base
 from attlas.web.tabs import TAB, TABS
 
@@ -26,14 +26,25 @@ ATLAS = TAB["atlas"]
 @router.get("/s/{study}/atlas")
 def atlas(request: Request, study: str) -> HTMLResponse:
     """The grid of all heads, the card of the chosen one, findings, and what heads attend to."""
-    return study_page(request, study, "atlas", "Atlas", atlas_body)
+    library = library_of(request)
+    return study_page(
+        request, study, "atlas", "Atlas", lambda opened, entry: atlas_body(opened, entry, library)
+    )
 
 
 @router.get("/s/{study}/head/{head}")
 def head(request: Request, study: str, head: str) -> HTMLResponse:
     """The card of one head, with all heads next to it."""
-    check_head(library_of(request).entry(study), head)
-    return study_page(request, study, "atlas", head, head_body, kind="head")
+    library = library_of(request)
+    check_head(library.entry(study), head)
+    return study_page(
+        request,
+        study,
+        "atlas",
+        head,
+        lambda opened, entry: head_body(opened, entry, library),
+        kind="head",
+    )
 
 
 def check_head(entry: Entry, name: str) -> tuple[int, int]:
@@ -47,7 +58,7 @@ def check_head(entry: Entry, name: str) -> tuple[int, int]:
     return layer, index
 
 
-def atlas_body(study: Study, entry: Entry) -> Markup:
+def atlas_body(study: Study, entry: Entry, library: Library) -> Markup:
     """All heads, and below them the sections on attention."""
     from attlas.catalogue import sections
     from attlas.views.dots import dot_svg
@@ -57,7 +68,7 @@ def atlas_body(study: Study, entry: Entry) -> Markup:
 
     every, page = sections(), PageData()
     found = opening(findings(study, every))
-    drawn = drawn_sections(study)
+    drawn = library.kept(entry, drawn_sections)
     heads, chosen = head_workbench(study, every, drawn, found, page)
     several = len(origins(study, every)) > 1
     own = [one for one in drawn if one[1].group in ATLAS.groups]
@@ -83,7 +94,7 @@ def _tab_of(group: str) -> str:
     return next((one.name for one in TABS if group in one.groups), ATLAS.name)
 
 
-def head_body(study: Study, entry: Entry) -> Markup:
+def head_body(study: Study, entry: Entry, library: Library) -> Markup:
     """The card of the head in the address, wide, and a small grid of all heads."""
     from attlas.catalogue import sections
     from attlas.views.findings import findings, opening
@@ -92,6 +103,6 @@ def head_body(study: Study, entry: Entry) -> Markup:
 
     page, every = PageData(), sections()
     found = opening(findings(study, every))
-    heads, _ = head_workbench(study, every, drawn_sections(study), found, page)
+    heads, _ = head_workbench(study, every, library.kept(entry, drawn_sections), found, page)
     words = {"heads": heads, "empty": empty(ATLAS, entry) if heads is None else ""}
     return page_body(render("head.html", **words), page, {}, head_base(entry))
