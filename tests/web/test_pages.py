@@ -15,8 +15,8 @@ from attlas.web.body import linked_heads
 from attlas.web.export import csv_parts, safe_cell
 from attlas.web.search import PAGE, Search, TextList
 from attlas.web.tabs import TABS
-from tests.builders.workbench import client, library, study_id
 from tests.builders.studies import OLD, measured
+from tests.builders.workbench import client, library, study_id
 
 FILES = re.compile(r'(?:href|src)="(/static/[^"]+)"')
 RESULTS = ("", "relations", "dynamics", "topology", "syntax", "explain")

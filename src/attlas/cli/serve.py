@@ -87,7 +87,7 @@ def serve_folders(
         for one in names:
             check(one)
     library = Library([*folders, *([served.out] if served.out.is_dir() else [])])
-    with listening(host, port) as listener:
+    with _listening(host, port) as listener:
         name, number = own_name(host), listener.getsockname()[1]
         access = access_for(host, number)
         token = f"?{TOKEN}={access.token}" if access.token else ""
@@ -102,7 +102,7 @@ def serve_folders(
         uvicorn.Server(settings).run(sockets=[listener])
 
 
-def listening(host: str, port: int) -> socket.socket:
+def _listening(host: str, port: int) -> socket.socket:
     """A socket that listens, bound before the address is printed."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)

@@ -426,7 +426,8 @@ def _(study: Study, put: Put) -> None:
     feed([study._weights, study._corpus], put)
     tables = study.manifest["tables"]
     digests = {
-        name: about.get("sha256") or sha256_of(study.table_file(name)) for name, about in tables.items()
+        name: about.get("sha256") or sha256_of(study.table_file(name))
+        for name, about in tables.items()
     }
     feed(digests, put)
 
