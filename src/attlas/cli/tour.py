@@ -24,9 +24,17 @@ if TYPE_CHECKING:
 
 PORT = Option("Port for --serve; 0 for any.", at_least=0, at_most=65_535)
 OPT_IN = ("head_distance", "special_gradient")  # measures that `all` does not contain
-LONG_MEASURES = ("heatmap", "position_bias")  # of long texts, the others of short ones
-LABELLED = "embedded:messages"
-TEST_TEXTS, TRAIN_TEXTS = 35, 65  # of the labelled texts; others are used with --full
+LONG_MEASURES = ("position_bias",)  # of long texts, the others of short ones
+HEATMAP = "heatmap(size=16,examples=0)"  # a message has about 27 tokens
+LABELLED, TREES = "embedded:messages", "embedded:sentences"
+TEST_TEXTS, DEV_TEXTS = 35, 30  # of the labelled texts, the others are for training
+PARTS_OF_CORPORA = {
+    "tour:test": (LABELLED, slice(TEST_TEXTS)),
+    "tour:dev": (LABELLED, slice(TEST_TEXTS, TEST_TEXTS + DEV_TEXTS)),
+    "tour:train": (LABELLED, slice(TEST_TEXTS + DEV_TEXTS, None)),
+    "tour:trees-train": (TREES, slice(0, None, 2)),
+    "tour:trees-test": (TREES, slice(1, None, 2)),
+}
 LONG_TEXTS, LONG_CHARACTERS = 2, 6_000  # about 1,300 tokens each
 
 
@@ -119,9 +127,10 @@ class Tour:
         from attlas.models import load
 
         log("loading the model")
-        texts = LABELLED if self.full else tour_texts("tour:test")
-        chosen = [one for one in measures_of("all") if one.name not in LONG_MEASURES]
-        return study(load(self.model, task="auto"), texts, [*chosen, *OPT_IN], self.out, **self.how)
+        others = (*LONG_MEASURES, "heatmap")
+        chosen = [one for one in measures_of("all") if one.name not in others]
+        measures = [*chosen, *measures_of(HEATMAP), *OPT_IN]
+        return study(load(self.model, task="auto"), LABELLED, measures, self.out, **self.how)
 
     def _study_long(self, log: Callable[[str], None]) -> Study:
         """The embedded model is lengthened; another one reads as much as it can."""
@@ -131,7 +140,7 @@ class Tour:
 
         long = load(self.model or "embedded:long")
         texts, folder = tour_texts("tour:long"), self.out / PARTS / "long"
-        return study(long, texts, "heatmap(examples=0),position_bias", folder, **self.how)
+        return study(long, texts, ",".join(LONG_MEASURES), folder, **self.how)
 
 
 def _needs_part(subject: Subject, name: str) -> bool:
@@ -171,15 +180,17 @@ def _input(value: Any, parts: Path) -> Any:
 
 
 def tour_texts(name: str) -> Corpus:
-    """Return texts of the tour: `test`, `train` and `rest` are messages, `long` joined reviews."""
+    """Return texts of the tour: `long` are joined reviews, the others parts of a corpus.
+
+    `test`, `dev` and `train` are messages; of the sentences every other one is for `trees-test`.
+    """
     from attlas.corpora import Corpus, read
 
     if name == "tour:long":
         return Corpus("embedded:reviews (joined)", lambda: _long_texts(read("embedded:reviews")))
-    every = list(read(LABELLED, label="label"))
-    train = every[TEST_TEXTS:] if name == "tour:rest" else every[TEST_TEXTS:][:TRAIN_TEXTS]
-    texts = every[:TEST_TEXTS] if name == "tour:test" else train
-    return Corpus(f"{LABELLED} ({len(texts)} texts)", lambda: texts)
+    source, rows = PARTS_OF_CORPORA[name]
+    texts = list(read(source))[rows]
+    return Corpus(f"{source} ({len(texts)} texts)", lambda: texts)
 
 
 def _long_texts(texts: Corpus) -> list[Text]:

@@ -10,7 +10,7 @@ SUBJECT = Subject(
     experiments={"Finetune": "experiment"},
     verb="finetune",
     section="section",
-    tour={"Finetune": {"texts": "tour:train", "head_only": True}},
-    full={"Finetune": {"texts": "tour:rest", "head_only": False}},
+    tour={"Finetune": {"texts": "tour:train", "dev": "tour:dev", "head_only": True}},
+    full={"Finetune": {"head_only": False}},
 )
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from attlas.views.claims import Claim
-from attlas.views.findings import at_majority
+from attlas.views.majority import AtMajority, at_majority
 from attlas.views.numbers import decimal
 from attlas.views.section import Figure, Tables, prose
 from attlas.views.tables import Column, TextTable, declared, text_table
 
 TEXT = prose(__file__)["finetune"]
+WEIGHTS = "model.safetensors"  # the file of the model
 COLUMNS = (
     Column("epoch", "epoch", format="general"),
     Column("C", "C", format="general"),
@@ -60,19 +61,19 @@ def _texts_used(study: Tables) -> dict[str, float]:
     return {} if about is None else {"choose and score on": about["counts"]["dev"]}
 
 
-def _warnings(study: Tables) -> list[str]:
-    """A warning if the model is no better than the majority class."""
-    about = study.study_with_table("finetune").manifest.get("finetune")
-    if about is None or about["accuracy_interval"][0] > about["majority"]:
-        return []
+def _at_majority(study: Tables) -> AtMajority | None:
+    """The fine-tuned model, which is known by its file."""
+    manifest = study.study_with_table("finetune").manifest
+    about = manifest.get("finetune")
+    if about is None:
+        return None
     count = about["counts"]["dev"]
     right, most = (
         round(share * count) for share in (about["scores"]["accuracy"], about["majority"])
     )
-    if right > most:
-        return []
+    weights = [manifest.get("files", {}).get(WEIGHTS, "")]
     so = "it is not better than always predicting that class"
-    return [at_majority("On dev, the fine-tuned model", right, count, most, so)]
+    return at_majority("On dev, the fine-tuned model", right, count, most, so, weights)
 
 
 SECTIONS = {
@@ -82,7 +83,7 @@ SECTIONS = {
         claims=_claims,
         smallest_effect=0.05,
         texts_used=_texts_used,
-        warnings=_warnings,
+        at_majority=_at_majority,
         terminal=lambda study: [_table(study)],
         names_heads=False,
     )

@@ -131,18 +131,24 @@ class Study(Shown):
         return together
 
     def _adds_to(self, other: Study) -> bool:
-        """Whether its tables are new, and none has a row per text of a different corpus."""
+        """Whether its tables are new, and none has a row per text that the other does not have."""
         tables = self.manifest["tables"]
         own = [name for name in tables if name != "texts" and tables[name]["rows"]]
         if set(own) & set(other.tables):
             return False
-        known = other.has("texts") and other.study_with_table("texts")._corpus != self._corpus
-        return not known or not any("text" in self._columns(name) for name in own)
+        known = not other.has("texts") or self._is_within(other.study_with_table("texts"))
+        return known or not any("text" in self._columns(name) for name in own)
 
     def _same_texts(self, other: Study) -> bool:
-        """Whether rows per text of both, if both have them, are of the same corpus."""
+        """Whether rows per text of both, if both have them, are of the same texts."""
         both = "texts" in self.manifest["tables"] and other.has("texts")
-        return not both or self._corpus == other.study_with_table("texts")._corpus
+        return not both or self._is_within(other.study_with_table("texts"))
+
+    def _is_within(self, other: Study) -> bool:
+        """Whether its texts are those of another study, or some of them, by id and content."""
+        if self._corpus == other._corpus:
+            return True
+        return "texts" in self.manifest["tables"] and self._texts <= other._texts
 
     def _columns(self, name: str) -> list[str]:
         import pyarrow.parquet as pq
@@ -152,6 +158,11 @@ class Study(Shown):
     @property
     def _weights(self) -> str | None:
         return (self.manifest.get("model") or {}).get("state_sha256")
+
+    @property
+    def _texts(self) -> set[tuple[str, str]]:
+        rows = self.table("texts", ["text", "content"])
+        return set(zip(rows["text"], rows["content"], strict=True))
 
     @property
     def _corpus(self) -> str | None:

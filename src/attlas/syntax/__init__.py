@@ -10,6 +10,6 @@ SUBJECT = Subject(
     experiments={"Syntax": "experiment"},
     verb="probe syntax",
     section="section",
-    tour={"Syntax": {"train": "embedded:sentences", "min_cases": 10}},
+    tour={"Syntax": {"train": "tour:trees-train", "test": "tour:trees-test", "min_cases": 10}},
 )
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

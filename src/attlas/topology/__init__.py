@@ -34,6 +34,7 @@ SUBJECT = Subject(
     tour={
         "Topology": {
             "train": "tour:train",
+            "dev": "tour:dev",
             "test": "tour:test",
             "model": "part:finetune",
             "thresholds": (0.05, 0.25),
@@ -41,7 +42,6 @@ SUBJECT = Subject(
     },
     full={
         "Topology": {
-            "train": "tour:rest",
             "features": ("betti", "digraph", "barcode", "templates"),
             "thresholds": (0.025, 0.05, 0.1, 0.25, 0.5, 0.75),
         }

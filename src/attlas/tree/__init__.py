@@ -9,7 +9,7 @@ SUBJECT = Subject(
     package=__name__,
     experiments={"Tree": "experiment"},
     verb="probe tree",
-    tour={"Tree": {"train": "embedded:sentences"}},
+    tour={"Tree": {"train": "tour:trees-train", "test": "tour:trees-test"}},
     section="section",
 )
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,6 +8,7 @@ from typing import TypeGuard
 
 from attlas.views.claims import Finding, judged_claims
 from attlas.views.findings import source
+from attlas.views.head_kinds import HeadKinds, head_kinds
 from attlas.views.head_views import HeadColumn, HeadGrid, HeadTiles, head_grid_part
 from attlas.views.heads import drawable
 from attlas.views.numbers import head_name
@@ -24,6 +25,7 @@ class AllHeads:
     grid: HeadGrid
     head: str
     tiles: HeadTiles | None = None
+    kinds: HeadKinds | None = None
 
 
 def all_heads(
@@ -31,7 +33,7 @@ def all_heads(
 ) -> AllHeads | None:
     """The columns of all grids of the model of a study; None if there are none.
 
-    The first is that of the strongest finding which is about a head and has a column.
+    The first is that of the strongest finding that has a column.
     """
     own = [name for name, section in shown(study, sections) if is_of_model(study, section)]
     size = (study.n_layers, study.n_heads) if own else (0, 0)
@@ -47,17 +49,17 @@ def all_heads(
     if not columns:
         return None
     able = [one for one in found if grids.get(one.section)]
-    best = next((one for one in able if one.claim.head), able[0] if able else None)
-    others = [one for one in able if best is not None and one.section != best.section]
+    best = next((one for one in able if one.claim.head), None)
+    others = [one for one in able if one.section != able[0].section]
     first, second = (
-        _column_of(one, grids[one.section]) if one else ""
-        for one in (best, next(iter(others), None))
+        _column_of(some[0], grids[some[0].section]) if some else "" for some in (able, others)
     )
     names = known_for(study, sections, own)
     grid = HeadGrid(*size, tuple(columns.values()), first, second, names)
     figures = (one for name, _, some in drawn if name in own for one in some)
     tiles = next((part for one in figures for part in one.page if _fits(part, size)), None)
-    return AllHeads(grid, _name(best.claim.head if best else None), tiles)
+    kinds = head_kinds(study, [(name, sections[name]) for name in own])
+    return AllHeads(grid, _name(best.claim.head if best else None), tiles, kinds)
 
 
 def heads_grid(
@@ -94,10 +96,10 @@ def _grids(figures: Iterable[Figure]) -> list[HeadGrid]:
 
 
 def _column_of(finding: Finding, grids: Sequence[HeadGrid]) -> str:
-    """The column that a finding is about: that of its group, or the first of its section."""
-    group = finding.claim.group
+    """The column that a finding is about: that of its group or label, or the first."""
+    group, label = finding.claim.group, finding.claim.label
     columns = [column for grid in grids for column in grid.columns]
-    named = (column.name for column in columns if column.column.name == group)
+    named = (one.name for one in columns if group == one.column.name or label == one.column.label)
     return next(named, grids[0].first)
 
 

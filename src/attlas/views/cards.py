@@ -198,7 +198,7 @@ class KnownHeads:
     def strongest(self, head: Head) -> Finding | None:
         """The strongest finding about a head; one that holds for all heads comes last."""
         found = (one for some in self.findings.values() for one in some.get(head, ()))
-        return min(found, key=lambda one: (one.rank[0], one.is_general, one.rank), default=None)
+        return min(found, key=lambda one: one.rank, default=None)
 
     def n_comparisons(self, head: Head) -> int:
         """How many comparisons there are of a head."""

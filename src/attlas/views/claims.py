@@ -42,7 +42,9 @@ class Claim:
     goes below. `choices` is among how many values it was chosen on the texts that it is scored on,
     `least` its smallest effect of interest, where it is larger than that of the section.
     `head` is the layer and the head that it is about, `label` what a table of that head calls the
-    value.
+    value. Claims of several sections about one `fact`, such as "previous token", repeat each other.
+    A claim that `is_of_most` is about most heads and opens a report. `further` is a sentence that
+    follows the numbers.
     """
 
     words: str
@@ -66,6 +68,9 @@ class Claim:
     label: str = ""
     choices: int = 1
     least: float = 0.0
+    fact: str = ""
+    further: str = ""
+    is_of_most: bool = False
 
     @classmethod
     def of_row(
@@ -193,13 +198,19 @@ def whole(count: float | None) -> int:
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim with its verdict, as report, terminal and JSON have it."""
+    """A claim with its verdict, as report, terminal and JSON have it.
+
+    `distance` is 0 if it is of the study that is reported, 1 if it is of the same model on another
+    corpus, 2 if it is of another model. A `caveat` says why it carries little weight.
+    """
 
     claim: Claim
     judged: Judged
     alike: tuple[int, int]  # signals in its group, and all members
     section: str = ""
     origin: str = ""
+    distance: int = 0
+    caveat: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -217,7 +228,7 @@ class Finding:
     @property
     def sentence(self) -> str:
         """The finding in words: effect, interval, control and number of cases."""
-        return f"{self.claim.words}: {self.numbers}"
+        return " ".join(filter(None, (f"{self.claim.words}: {self.numbers}", self.caveat)))
 
     @property
     def numbers(self) -> str:
@@ -228,25 +239,38 @@ class Finding:
         control = f"{claim.control_name} {decimal(claim.control)}"
         cases = claim.texts if claim.n is None else claim.n
         out = finding("", effect + unit, control, *claim.also, n=cases)
+        if claim.further:
+            return f"{out} {claim.further}"
         if signals < 2 or self.verdict != "signal":
             return out
         some = f"all {members:,}" if self.is_general else f"{signals:,} of {members:,}"
         return f"{out} {SIDES[claim.direction]} the control: {some} {claim.members}."
 
     @property
-    def rank(self) -> tuple[int, bool, float]:
-        """Signals first, then the largest share of the headroom.
+    def rank(self) -> tuple[bool, int, bool, int, bool, float]:
+        """Signals first, then the study that is reported, then the largest share of the headroom.
 
-        What holds for every head, or every classifier, says little about any and comes last.
+        What stands without a caveat is before all that has one. Of one verdict, what holds for
+        most heads is first; what holds for every head, or every classifier, says little about any
+        and is last.
         """
         verdict, share = self.judged.rank
-        return verdict, self.is_general, share
+        of_one = not self.claim.is_of_most
+        return bool(self.caveat), verdict, self.is_general, self.distance, of_one, share
 
     @property
     def is_general(self) -> bool:
         """Whether it holds for all members of its group, all heads for instance."""
         signals, members = self.alike
-        return members > 1 and signals == members
+        return members > 1 and signals == members and not self.claim.is_of_most
+
+    def repeats(self, other: Finding) -> bool:
+        """Whether another finding of the same model has the same fact or the same head."""
+        if self.origin != other.origin and max(self.distance, other.distance) > 1:
+            return False
+        mine, theirs = self.claim, other.claim
+        same_head = mine.head is not None and mine.head == theirs.head
+        return same_head or (mine.fact != "" and mine.fact == theirs.fact)
 
     def record(self) -> dict[str, Any]:
         """The finding as JSON."""
@@ -255,6 +279,7 @@ class Finding:
         return {
             "section": self.section,
             "origin": self.origin,
+            "caveat": self.caveat,
             "verdict": self.verdict,
             "sentence": self.sentence,
             "value": claim.value,

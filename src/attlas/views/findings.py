@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from attlas.stats.verdicts import ENOUGH, Verdict
 from attlas.views.claims import MOST_FINDINGS, Finding, best_findings, section_verdict
+from attlas.views.majority import AtMajority, weights_of
 from attlas.views.section import Fact, Section, Tables, shown
 from attlas.views.summary import Summary
 
@@ -29,28 +31,68 @@ def summarize(study: Tables, sections: Mapping[str, Section]) -> Summary:
 
 def section_findings(study: Tables, name: str, section: Section) -> list[Finding]:
     """The best claim of each group of a section, the strongest first; also those without signal."""
-    where = origin(source(study, section).manifest)
+    manifest = source(study, section).manifest
+    where, away = origin(manifest), distance(study.manifest, manifest)
     found = best_findings(section.claims(study), section.smallest_effect)
-    return [replace(one, section=name, origin=where) for one in found]
+    return [replace(one, section=name, origin=where, distance=away) for one in found]
+
+
+def distance(main: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    """0 for the result that is reported, 1 for its model on another corpus, 2 for another model."""
+    if main is other or origin(main) == origin(other):
+        return 0
+    return 1 if weights_of(main) & weights_of(other) else 2
 
 
 def findings(study: Tables, sections: Mapping[str, Section]) -> list[Finding]:
     """The findings of all sections, at most three of each, the strongest first."""
-    every = (section_findings(study, *item) for item in shown(study, sections))
-    return sorted((one for some in every for one in beyond_chance(some)), key=lambda one: one.rank)
+    poor, out = poor_models(study, sections), []
+    for name, section in shown(study, sections):
+        caveat = _caveat(study, section, poor)
+        found = beyond_chance(section_findings(study, name, section))
+        out += [replace(one, caveat=caveat) for one in found]
+    return sorted(out, key=lambda one: one.rank)
+
+
+def poor_models(study: Tables, sections: Mapping[str, Section]) -> list[AtMajority]:
+    """The models of a report that are no better than the majority class."""
+    every = (section.at_majority(study) for _, section in shown(study, sections))
+    return [one for one in every if one is not None]
+
+
+def _caveat(study: Tables, section: Section, poor: Sequence[AtMajority]) -> str:
+    """What qualifies the findings of a section about predictions: the level of their model."""
+    if not section.of_predictions:
+        return ""
+    manifest = source(study, section).manifest
+    return next((f"{one.counts}." for one in poor if one.is_of(manifest)), "")
 
 
 def beyond_chance(found: Sequence[Finding]) -> list[Finding]:
     """The findings of a section that a report lists."""
-    return [one for one in found if one.verdict != "nothing beyond chance"][:MOST_FINDINGS]
+    out: list[Finding] = []
+    for one in found:
+        is_repeated = one.claim.fact and one.claim.fact in {other.claim.fact for other in out}
+        if one.verdict != "nothing beyond chance" and not is_repeated:
+            out.append(one)
+    return out[:MOST_FINDINGS]
 
 
 def opening(found: Iterable[Finding], most: int = 5) -> list[Finding]:
-    """The findings that open a report: the best of each section."""
-    by_section: dict[str, Finding] = {}
+    """The findings that open a report: the best of each section, each fact and each head once.
+
+    What is about most heads does not count as the best of its section.
+    """
+    out: list[Finding] = []
     for one in sorted(found, key=lambda one: one.rank):
-        by_section.setdefault(one.section, one)
-    return list(by_section.values())[:most]
+        if not any(one.repeats(other) or _in_place_of(one, other) for other in out):
+            out.append(one)
+    return out[:most]
+
+
+def _in_place_of(one: Finding, other: Finding) -> bool:
+    """Whether both would be the best finding of a section."""
+    return one.section == other.section and one.claim.is_of_most == other.claim.is_of_most
 
 
 def verdict_of(study: Tables, section: Section, found: Sequence[Finding]) -> Verdict | None:
@@ -84,9 +126,14 @@ def warnings(study: Tables, sections: Mapping[str, Section]) -> list[str]:
     """Why results cannot be trusted, each reason once."""
     able = [section for _, section in shown(study, sections)]
     used = {one.title: one.texts_used(study) for one in able}
-    every = [line for one in able for line in one.warnings(study)]
+    every = [line for one in able for line in _own_warnings(study, one)]
     few = few_texts({"All heads": _analysed(study), **used})
     return list(dict.fromkeys([*few, *every, *without_effect(study, sections)]))
+
+
+def _own_warnings(study: Tables, section: Section) -> list[str]:
+    poor = section.at_majority(study)
+    return [*section.warnings(study), *([] if poor is None else [poor.warning])]
 
 
 def _analysed(study: Tables) -> Mapping[str, float]:
@@ -121,10 +168,24 @@ def source(study: Tables, section: Section) -> Tables:
 
 
 def origin(manifest: Mapping[str, Any]) -> str:
-    """What a result is of: a model, or what was trained instead, on a corpus."""
+    """What a result is of: a model, or what was trained instead, on a corpus.
+
+    >>> origin({"model": {"name": "/home/me/runs/finetune"}, "corpus": {"name": "reviews.csv"}})
+    'finetune on reviews.csv'
+    """
     model, corpus = manifest.get("model") or {}, str(manifest["corpus"]["name"])
-    subject = model.get("name") or manifest.get("subject")
+    subject = model_name(str(model.get("name") or "")) or manifest.get("subject")
     return f"{subject} on {corpus}" if subject else corpus
+
+
+def model_name(name: str) -> str:
+    """A model as sentences call it: a folder by its own name.
+
+    >>> model_name("runs/tour/parts/finetune"), model_name("org/model"), model_name("bert")
+    ('finetune', 'org/model', 'bert')
+    """
+    is_path = name.startswith((".", "~")) or Path(name).is_absolute() or name.count("/") > 1
+    return Path(name).name or name if is_path else name
 
 
 def about_source(tables: Tables) -> list[str]:
@@ -149,16 +210,6 @@ def overlap(count: int, subject: str, where: str = "selection set") -> list[str]
         return []
     texts = f"{count:,} test {'text also appears' if count == 1 else 'texts also appear'}"
     return [f"{subject}: {texts} in the {where}, so scores are optimistic."]
-
-
-def at_majority(model: str, right: int, texts: int, majority: int, so: str) -> str:
-    """A warning that a model is not better than always predicting the most frequent class.
-
-    >>> at_majority("The model", 5, 16, 8, "its explanations carry no weight")
-    'The model is right on 5 of 16 texts (majority class: 8): its explanations carry no weight.'
-    """
-    counts = f"right on {right:,} of {texts:,} texts (majority class: {majority:,})"
-    return f"{model} is {counts}: {so}."
 
 
 def facts(study: Tables, sections: Mapping[str, Section]) -> list[Fact]:

@@ -139,6 +139,8 @@ def head_workbench(
     return {
         "title": f"{grid.layers * grid.heads:,} heads",
         "opening": Markup(HEADS.html(at, kind="compact")),
+        "kinds": page.part(every.kinds) if every.kinds else "",
+        "sentence": every.kinds.sentence if every.kinds else "",
         "grid": Markup(HEADS.html(at)),
         "finder": Markup(FINDER.html(at, options=of)),
         "scatter": Markup(SCATTER.html(at, options=of)),

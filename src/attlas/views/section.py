@@ -6,6 +6,7 @@ the report, the terminal and the catalogue know sections only by this class.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from attlas.views.claims import Claim
     from attlas.views.head_profiles import HeadProfile
     from attlas.views.head_rows import Head, HeadExample, HeadRow
+    from attlas.views.majority import AtMajority
     from attlas.views.parts import Part
     from attlas.views.tables import Column, TextTable
 
@@ -131,6 +133,29 @@ def _as_usual(study: Tables, usual: list[Fact]) -> list[Fact]:
     return usual
 
 
+@dataclass(frozen=True)
+class HeadKind:
+    """What many heads of a model may do: what a claim of one `group` says of each of them.
+
+    `words` complete "at least a quarter of its attention to ...". Of a kind that `is_breadth` the
+    values are entropies in nats, and its share is that of the tokens over which a head spreads:
+    as many as uniform attention with that entropy has, of those that a query sees.
+    """
+
+    group: str
+    label: str
+    words: str
+    is_breadth: bool = False
+
+    def share(self, value: float, control: float) -> float:
+        """A value as a share from 0 to 1.
+
+        >>> HeadKind("entropy", "many tokens", "are broad", True).share(2.0, 2.0)
+        1.0
+        """
+        return math.exp(min(0.0, value - control)) if self.is_breadth else value
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Section:
     """A noun of the field as title, the question it answers, and what to be careful about.
@@ -143,7 +168,10 @@ class Section:
     stand under the heading `evidence`. `profiles` are small pictures of every head, `examples`
     texts that show what a head does.
     `texts_used` is how many texts there were for each purpose, "score on" for instance: too few are
-    a warning. `at_chance` says whether all that it shows without claims is at its control, which is
+    a warning. `at_majority` is the model that predicts, if it is no better than the majority class:
+    a warning, and a caveat next to all findings about its predictions (sections `of_predictions`).
+    `kinds` are what many heads of a model may do, which opens a report.
+    `at_chance` says whether all that it shows without claims is at its control, which is
     one too. `facts` may change what the report says of the run itself. `columns` declares the
     columns of its head-level tables, by table.
     """
@@ -162,6 +190,9 @@ class Section:
     examples: Callable[[Tables], Mapping[Head, Sequence[HeadExample]]] = _nothing_of_heads
     warnings: Callable[[Tables], list[str]] = _nothing
     texts_used: Callable[[Tables], Mapping[str, float]] = lambda study: {}
+    at_majority: Callable[[Tables], AtMajority | None] = lambda study: None
+    of_predictions: bool = False
+    kinds: tuple[HeadKind, ...] = ()
     notes: Callable[[Tables], list[str]] = _nothing
     terminal: Callable[[Tables], list[TextTable]] = _nothing
     at_chance: Callable[[Tables], bool] = lambda study: False

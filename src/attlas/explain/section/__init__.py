@@ -11,9 +11,9 @@ from attlas.explain.section.aligned import AlignedTexts, study_texts
 from attlas.explain.section.findings import (
     agreement_claims,
     explained_facts,
+    explained_majority,
     explained_texts,
     explanation_notes,
-    explanation_warnings,
     faithfulness_claims,
     named,
     plausibility_claims,
@@ -50,7 +50,9 @@ CONVENTIONS = {"sound": "corrected", "published": "as published"}
 
 def _explanations(study: Tables) -> list[Figure]:
     explained = set(study.table("explanations", ["text"])["text"])
-    sample = [row for _, row in within_budget(study.sample(EXAMPLE_TEXTS))]
+    own = study.study_with_table("explanations")  # perhaps of fewer texts
+    source = own if own.has("texts") else study
+    sample = [row for _, row in within_budget(source.sample(EXAMPLE_TEXTS))]
     rows = [row for row in sample if row["text"] in explained]
     if not rows:
         return []
@@ -172,7 +174,8 @@ SECTIONS = {
         needs=("explanations", "attributions", "texts"),
         figures=_explanations,
         texts_used=explained_texts,
-        warnings=explanation_warnings,
+        at_majority=explained_majority,
+        of_predictions=True,
         notes=explanation_notes,
         facts=explained_facts,
         order=_ORDER,
@@ -181,6 +184,7 @@ SECTIONS = {
         needs=("agreement",),
         figures=_agreement,
         claims=agreement_claims,
+        of_predictions=True,
         smallest_effect=0.1,
         order=_ORDER,
     ),
@@ -188,6 +192,7 @@ SECTIONS = {
         needs=("faithfulness",),
         figures=_faithfulness,
         claims=faithfulness_claims,
+        of_predictions=True,
         smallest_effect=0.02,
         order=_ORDER,
     ),
@@ -195,6 +200,7 @@ SECTIONS = {
         needs=("plausibility",),
         figures=_plausibility,
         claims=plausibility_claims,
+        of_predictions=True,
         smallest_effect=0.05,
         order=_ORDER,
     ),

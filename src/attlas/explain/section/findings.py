@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from attlas.views.claims import Claim
-from attlas.views.findings import at_majority
+from attlas.views.majority import AtMajority, at_majority, weights_of
 from attlas.views.numbers import decimal
 from attlas.views.section import Fact, Tables
 
@@ -56,16 +56,17 @@ def explained_texts(study: Tables) -> dict[str, float]:
     return {"explain": study.table("explanations", ["text"])["text"].nunique()}
 
 
-def explanation_warnings(study: Tables) -> list[str]:
-    """A warning if the model that is explained is no better than the majority class."""
+def explained_majority(study: Tables) -> AtMajority | None:
+    """The model that is explained, if it is no better than the majority class."""
     table = study.table("explanations", ["text", "label", "predicted"]).drop_duplicates("text")
     known = table.dropna(subset=["label", "predicted"])
     known = known[known["label"].astype(str) != ""]
     if known.empty or not set(known["label"]) & set(known["predicted"]):
-        return []
+        return None
     right = int((known["label"] == known["predicted"]).sum())
     most = int(known["label"].value_counts().iloc[0])
-    return [] if right > most else [at_majority("The model", right, len(known), most, SO)]
+    weights = weights_of(study.study_with_table("explanations").manifest)
+    return at_majority("The model", right, len(known), most, SO, weights)
 
 
 def agreement_claims(study: Tables) -> list[Claim]:

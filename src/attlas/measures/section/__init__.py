@@ -24,6 +24,8 @@ from attlas.measures.section.columns import (
 )
 from attlas.measures.section.example_texts import examples_table, head_examples, score_label
 from attlas.measures.section.findings import (
+    BROAD,
+    KINDS,
     entropy_claims,
     entropy_notes,
     entropy_warnings,
@@ -271,6 +273,7 @@ SECTIONS = {
         notes=surface_notes,
         warnings=surface_warnings,
         columns={"surface": SURFACE},
+        kinds=KINDS,
     ),
     "entropy": _section(
         "entropy",
@@ -282,6 +285,7 @@ SECTIONS = {
         notes=entropy_notes,
         warnings=entropy_warnings,
         columns={"entropy": ENTROPY},
+        kinds=(BROAD,),
     ),
     "positions": _section(
         "positions",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import median_low
 from typing import Any
 
 import pandas as pd
@@ -20,33 +21,94 @@ from attlas.stats.correlations import spearman
 from attlas.views.claims import Claim, head_claims, whole
 from attlas.views.findings import analysed
 from attlas.views.numbers import decimal, head_name
-from attlas.views.section import Tables, largest, smallest
+from attlas.views.section import HeadKind, Tables, largest, smallest
 from attlas.views.tables import Column
 
 TARGETS = {
     "previous": "the previous token",
     "next": "the next token",
     "self": "the token itself",
+    "first": "the first token",
     "cls": "[CLS]",
     "sep": "[SEP]",
     "punctuation": "full stops and commas",
 }
 
 
+_LABELS = {column.name: column.label for column in SURFACE}
+KINDS = tuple(HeadKind(name, _LABELS[name], words) for name, words in TARGETS.items())
+BROAD = HeadKind(
+    "entropy", "many tokens", "spread theirs over at least half of the tokens", is_breadth=True
+)
 ENTROPIES = {"entropy": "entropy", "cls_entropy": "entropy in the row of [CLS]"}
+FEW_HEADS = 3  # with fewer, most heads are one
+HALF = 0.5  # of a head's attention: it attends mostly there
 RELIABLE = 0.5  # split-half reliability: below, another half of the texts ranks heads otherwise
 NEAR_CHANCE = 0.05  # of the lists that chance gives
 REPEATS = 1.5  # times as much attention at multiples of the period as elsewhere: a warning
 
 
 def surface_claims(study: Tables) -> list[Claim]:
-    """Every head against uniform attention, for every simple target."""
+    """Every head, and most heads, against uniform attention, for every simple target."""
     table, texts = study.table("surface"), analysed(study, "surface")
     columns = {column.name: column for column in SURFACE}
+    out = []
+    for name, target in targets_of(table).items():
+        about = {"fact": "first token" if _is_first(table, name) else columns[name].label}
+        one = head_claims(table, columns[name], f"attends to {target}", texts, **about)
+        out += [*most_heads(one, f"Most heads attend to {target}"), *one]
+    return out
+
+
+def targets_of(table: pd.DataFrame) -> dict[str, str]:
+    """The simple targets that a model has: [CLS], or in its place the first token."""
+    has_cls = "cls" in table and table["cls"].notna().any()
+    other = "first" if has_cls else "cls"
+    return {name: words for name, words in TARGETS.items() if name != other}
+
+
+def _is_first(table: pd.DataFrame, name: str) -> bool:
+    """Whether a target is the first token of every text."""
+    known = {name, "first"} <= set(table.columns)
+    return known and bool((table[name] == table["first"]).all())
+
+
+def most_heads(claims: Sequence[Claim], words: str) -> list[Claim]:
+    """What more than half of the heads reach, from the claims about each of them.
+
+    That is the lower median. The ends of its interval are the lower medians of the heads' ends,
+    which is no narrower than if the heads' errors were one error.
+    """
+    known = [one for one in claims if one.comparison.has_interval]
+    if len(known) < FEW_HEADS:
+        return []
+
+    def median(name: str) -> float:
+        return median_low([float(getattr(one, name)) for one in known])
+
+    many = sum(one.value >= HALF and one.difference_low > 0 for one in known)
+    best = max(known, key=lambda one: one.value)
+    typical = replace(
+        known[0],
+        words=words,
+        value=median("value"),
+        low=median("low"),
+        high=median("high"),
+        control=median("control"),
+        difference_low=median("difference_low"),
+        difference_high=median("difference_high"),
+    )
     return [
-        claim
-        for name, target in TARGETS.items()
-        for claim in head_claims(table, columns[name], f"attends to {target}", texts)
+        replace(
+            typical,
+            head=None,
+            group="most heads",
+            members="targets",
+            what="more than half of them give it at least",
+            further=f"{many:,} of {len(known):,} heads give it at least half of their attention; "
+            f"the strongest is {best.words.partition(' ')[0]} ({decimal(best.value)}).",
+            is_of_most=True,
+        )
     ]
 
 
@@ -66,12 +128,14 @@ def entropy_claims(study: Tables) -> list[Claim]:
 
 def surface_notes(study: Tables) -> list[str]:
     """How reliable the rankings of heads by attention to simple targets are."""
-    return _reliability_notes(study, "surface", "by attention to", TARGETS)
+    names = targets_of(study.table("surface"))
+    return _reliability_notes(study, "surface", "by attention to", names)
 
 
 def surface_warnings(study: Tables) -> list[str]:
     """A warning about every target by which heads cannot be ranked."""
-    return _reliability_warnings(study, "surface", "by attention to", TARGETS)
+    names = targets_of(study.table("surface"))
+    return _reliability_warnings(study, "surface", "by attention to", names)
 
 
 def entropy_notes(study: Tables) -> list[str]:

@@ -18,9 +18,10 @@ from attlas.topology.section.charts import (
 )
 from attlas.topology.section.graph import study_graphs
 from attlas.views.claims import Claim, head_claims, paired_ends, whole
-from attlas.views.findings import analysed, at_majority, overlap
+from attlas.views.findings import analysed, overlap
 from attlas.views.head_profiles import HeadProfile, column_profile
 from attlas.views.head_rows import Head, HeadRow, column_rows
+from attlas.views.majority import AtMajority, at_majority, weights_of
 from attlas.views.numbers import decimal, estimate, finding, head_name, interval
 from attlas.views.section import Figure, Section, Tables, head_figure, largest, prose
 from attlas.views.tables import Column, Kind, TextTable, declared, text_table
@@ -241,6 +242,7 @@ def _template_claims(study: Tables) -> list[Claim]:
             texts,
             what="distance",
             bounds=(0.0, math.inf),
+            fact=column.label.removeprefix("distance to "),
         )
     ]
 
@@ -298,18 +300,21 @@ def _topology_texts(study: Tables) -> dict[str, float]:
 
 
 def _topology_warnings(study: Tables) -> list[str]:
-    """Test texts in the training data, and a model that is no better than the majority class."""
+    """Test texts in the training data."""
     about = study.study_with_table("topology").manifest["topology"]
-    out = overlap(about["test_texts_in_train"], "Topology", "training data")
+    return overlap(about["test_texts_in_train"], "Topology", "training data")
+
+
+def _topology_majority(study: Tables) -> AtMajority | None:
+    manifest = study.study_with_table("topology").manifest
     rows = study.table("topology").set_index("classifier")
     if "model" not in rows.index or pd.isna(rows.loc["model", "accuracy"]):
-        return out
+        return None
     texts = whole(rows.loc["model", "n"])
     right = round(rows.loc["model", "accuracy"] * texts)
-    majority = round(about["majority_accuracy"] * texts)
+    majority = round(manifest["topology"]["majority_accuracy"] * texts)
     so = "the topology of its attention is not that of a model that knows the labels"
-    known = [] if right > majority else [at_majority("The model", right, texts, majority, so)]
-    return [*out, *known]
+    return at_majority("The model", right, texts, majority, so, weights_of(manifest))
 
 
 def _topology_notes(study: Tables) -> list[str]:
@@ -363,6 +368,8 @@ SECTIONS = {
         head_rows=_topology_rows,
         texts_used=_topology_texts,
         warnings=_topology_warnings,
+        at_majority=_topology_majority,
+        of_predictions=True,
         notes=_topology_notes,
         terminal=_topology_lines,
         order=_CLASSIFIER,
