@@ -129,7 +129,7 @@ class Tour:
         log("loading the model")
         others = (*LONG_MEASURES, "heatmap")
         chosen = [one for one in measures_of("all") if one.name not in others]
-        measures = [*chosen, *measures_of(HEATMAP), *OPT_IN]
+        measures = [*chosen, *measures_of([HEATMAP, *OPT_IN])]
         return study(load(self.model, task="auto"), LABELLED, measures, self.out, **self.how)
 
     def _study_long(self, log: Callable[[str], None]) -> Study:

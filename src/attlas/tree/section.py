@@ -94,10 +94,10 @@ def _claims(study: Tables) -> list[Claim]:
             **counts,
         ),
         Claim.against(
-            "Attention adds to words and distances",
+            "Attention adds to words and distances in parsing",
             both,
             table.loc["distance_words"],
-            "words and distances without attention",
+            "words and distances alone",
             ("uas", "low", "high"),
             paired_ends(apart, probe="attention_words", control="distance_words"),
             also=(

@@ -12,6 +12,7 @@ from attlas.views.numbers import number
 
 WIDTH, HEIGHT, EDGE = 272, 40, 6
 LAST = 222  # where the scale ends
+LETTER = 6  # of a label, on average
 MIDDLE = 13  # the height of the axis
 
 
@@ -39,6 +40,22 @@ class _Scale:
         return f"{EDGE + self.share(value) * (LAST - EDGE):.1f}"
 
 
+def _place(x: float, letters: int) -> tuple[str, str]:
+    """Where a label of so many letters stands at x, and its anchor: all of it inside the picture.
+
+    >>> _place(20.0, 10), _place(110.0, 10), _place(200.0, 10), _place(80.0, 40)
+    (('20.0', 'start'), ('110.0', 'middle'), ('200.0', 'end'), ('0.0', 'start'))
+    """
+    at, half = (x - EDGE) / (LAST - EDGE), letters * LETTER / 2
+    anchor = "start" if at < 0.25 else "end" if at > 0.75 else "middle"
+    room = {"start": (0, 2 * half), "middle": (half, half), "end": (2 * half, 0)}[anchor]
+    if x < room[0]:
+        x, anchor = 0.0, "start"
+    elif x > WIDTH - room[1]:
+        x, anchor = float(WIDTH), "end"
+    return f"{x:.1f}", anchor
+
+
 def dot_svg(finding: Finding) -> Markup:
     """The value of a finding on the scale of its possible values; its control is named below.
 
@@ -46,8 +63,6 @@ def dot_svg(finding: Finding) -> Markup:
     """
     claim, (low, high), scale = finding.claim, finding.ends, _Scale.of(finding)
     control, first, last = (scale.x(one) for one in (claim.control, scale.first, scale.last))
-    at = scale.share(claim.control)
-    anchor = "start" if at < 0.25 else "end" if at > 0.75 else "middle"
     name = Markup("{} {}").format(claim.control_name, number(claim.control))
     parts = [
         f'<line class="axis" x1="{first}" x2="{last}" y1="{MIDDLE}" y2="{MIDDLE}"/>',
@@ -60,8 +75,8 @@ def dot_svg(finding: Finding) -> Markup:
         f'<line class="axis" x1="{last}" x2="{last}" y1="{MIDDLE - 5}" y2="{MIDDLE + 5}"/>',
         f'<text class="number" x="{WIDTH}" y="{MIDDLE + 5}" text-anchor="end">'
         f"{number(claim.value)}</text>",
-        Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(
-            control, HEIGHT - 4, anchor, name
+        Markup('<text x="{}" text-anchor="{}" y="{}">{}</text>').format(
+            *_place(float(control), len(name)), HEIGHT - 4, name
         ),
     ]
     ends = f"scale from {number(scale.first)} to {number(scale.last)}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from attlas.views.claims import Finding, judged_claims
 from attlas.views.modules import View
-from attlas.views.numbers import head_name
+from attlas.views.numbers import head_name, listed
 from attlas.views.section import HeadKind, Section, Tables
 
 KINDS = View("kinds")
@@ -91,36 +91,31 @@ class HeadKinds:
     def sentence(self) -> str:
         """How many heads give a quarter of their attention to each target, and how many are broad.
 
-        Under uniform attention, none or all of them would.
+        Under uniform attention none would, or all.
         """
+        quarter, half = MUCH["quarter"], MUCH["half"]
         targets = [one for one in self.kinds if not one.kind.is_breadth]
-        counts = {one.kind.words: len(one.heads(MUCH["quarter"])) for one in targets}
-        some = [f"{count:,} to {words}" for words, count in counts.items() if count]
+        counts = {one.kind.words: len(one.heads(quarter)) for one in targets}
+        some = [(count, words) for words, count in counts.items() if count]
         none = [words for words, count in counts.items() if not count]
         parts = []
         if some:
-            first, *rest = some
-            share = "at least a quarter of their attention"
-            count, words = first.split(" ", 1)
-            parts.append(listed([f"{count} give {share} {words}", *rest]))
-        if none and targets:
-            share = "" if some else " a quarter of its attention"
-            parts.append(f"none gives{share or ' that much'} to {listed(none, 'or')}")
+            (count, words), *rest = some
+            gives = (
+                "gives at least a quarter of its"
+                if count == 1
+                else ("give at least a quarter of their")
+            )
+            first = f"{count:,} {gives} attention to {words}"
+            parts.append(listed([first, *(f"{n:,} to {other}" for n, other in rest)]))
+        if none:
+            much = "that much" if some else "a quarter of its attention"
+            parts.append(f"none gives {much} to {listed(none, 'or')}")
         for one in self.kinds:
             if one.kind.is_breadth:
-                broad = len(one.heads(MUCH["half"]))
-                parts.append(f"{broad:,} {one.kind.words}")
-        return f"Of {self.heads:,} heads, {'; '.join(parts)}." if parts else ""
-
-
-def listed(words: Sequence[str], last: str = "and") -> str:
-    """Words as a list in a sentence.
-
-    >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b"], "or")
-    ('a', 'a, b and c', 'a or b')
-    """
-    *first, end = words
-    return f"{', '.join(first)} {last} {end}" if first else end
+                broad = len(one.heads(half))
+                parts.append(f"{broad:,} {'has' if broad == 1 else 'have'} {one.kind.words}")
+        return f"Of {self.heads:,} heads, {'; '.join(parts)}."
 
 
 def head_kinds(study: Tables, sections: Iterable[tuple[str, Section]]) -> HeadKinds | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -81,6 +81,16 @@ def head_of(row: Mapping[Any, Any]) -> tuple[int, int]:
 def head_names(frame: pd.DataFrame, layer: str = "layer", head: str = "head") -> pd.Series[str]:
     """The names of the heads in the rows of a table."""
     return "L" + frame[layer].astype(str) + "H" + frame[head].astype(str)
+
+
+def listed(words: Sequence[str], last: str = "and") -> str:
+    """Words as a list in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b"], "or")
+    ('a', 'a, b and c', 'a or b')
+    """
+    *first, end = words
+    return f"{', '.join(first)} {last} {end}" if first else end
 
 
 def some(names: Iterable[str], most: int = 4) -> str:

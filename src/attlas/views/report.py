@@ -36,7 +36,7 @@ from attlas.views.findings import (
 from attlas.views.head_views import FINDER, HEADS, SCATTER
 from attlas.views.heads import drawable, grid_table
 from attlas.views.modules import page_scripts
-from attlas.views.numbers import number
+from attlas.views.numbers import listed, number
 from attlas.views.packing import deflated
 from attlas.views.page import templates
 from attlas.views.parts import Part
@@ -78,6 +78,7 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
         .render(
             title=report_title(together),
             headline=headline(study.manifest),
+            others=others_line(together),
             facts=facts(study, sections),
             warnings=warnings(study, sections),
             findings=opening(found),
@@ -215,14 +216,30 @@ def _section_words(study: Tables, name: str, section: Section) -> dict[str, Any]
 
 
 def report_title(origins: Sequence[str]) -> str:
-    """What a report is of: a model on a corpus, and how many others.
+    """What a report is of: a model on one or more corpora.
 
-    >>> report_title(["bert on reviews.csv"]), report_title(["bert on reviews.csv", "bert on ewt"])
-    ('bert on reviews.csv', 'bert on reviews.csv, and 1 other result')
+    >>> report_title(["bert on reviews.csv", "bert on ewt (32 texts)", "bert on ewt", "gpt on b"])
+    'bert on reviews.csv and ewt'
     """
-    first, *others = origins
-    more = "1 other result" if len(others) == 1 else f"{len(others)} other results"
-    return f"{first}, and {more}" if others else first
+    model, on, _ = origins[0].partition(" on ")
+    corpora = [_corpus(one) for one in origins if one.startswith(f"{model} on ")]
+    return f"{model} on {listed(list(dict.fromkeys(corpora)))}" if on else model
+
+
+def _corpus(origin: str) -> str:
+    """The corpus of a result, also where it read a part of it."""
+    return re.sub(r" \([\d,]+ texts?\)$", "", origin.partition(" on ")[2])
+
+
+def others_line(origins: Sequence[str]) -> str:
+    """The results of a report that are of other models.
+
+    >>> others_line(["bert on reviews.csv", "bert on ewt", "gpt on b", "finetune on reviews.csv"])
+    'Also on this page: gpt on b and finetune on reviews.csv'
+    """
+    model = origins[0].partition(" on ")[0]
+    others = [one for one in origins if one != model and not one.startswith(f"{model} on ")]
+    return f"Also on this page: {listed(others)}" if others else ""
 
 
 def write_charts(

@@ -38,7 +38,7 @@ TARGETS = {
 _LABELS = {column.name: column.label for column in SURFACE}
 KINDS = tuple(HeadKind(name, _LABELS[name], words) for name, words in TARGETS.items())
 BROAD = HeadKind(
-    "entropy", "many tokens", "spread theirs over at least half of the tokens", is_breadth=True
+    "entropy", "many tokens", "attention spread over at least half of the tokens", is_breadth=True
 )
 ENTROPIES = {"entropy": "entropy", "cls_entropy": "entropy in the row of [CLS]"}
 FEW_HEADS = 3  # with fewer, most heads are one
