@@ -17,7 +17,9 @@ from attlas.views.section import Figure, Tables, prose, with_head_grid
 from attlas.views.tables import Column, TextTable, text_table
 
 TEXT = prose(__file__)["groups"]
-SMALLEST = 0.02  # a share of attention, or nats
+# The smallest effect of interest, a share of attention or nats: that of single heads against
+# uniform attention, one token's part of a text of 50 tokens.
+SMALLEST = 0.02
 MOST_GRIDS = 8  # groups whose differences are drawn
 LENGTHS = 1.25  # how many times as long texts of one group may be without a warning
 COLUMNS = (

@@ -20,6 +20,8 @@ from attlas.views.section import Figure, Section, Tables, prose
 from attlas.views.tables import TextTable
 
 TEXT = prose(__file__)
+# The smallest effect of interest, of accuracies and AUCs: one text, or one pair of words, in 20.
+ACCURACY = 0.05
 
 
 def _dynamics(study: Tables) -> list[Figure]:
@@ -127,7 +129,7 @@ SECTIONS = {
         needs=("dynamics", "dynamics_summary"),
         figures=_dynamics,
         claims=dynamics_claims,
-        smallest_effect=0.05,
+        smallest_effect=ACCURACY,
         texts_used=dynamics_texts,
         warnings=dynamics_warnings,
         notes=dynamics_notes,

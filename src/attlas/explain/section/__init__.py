@@ -29,6 +29,10 @@ from attlas.views.texts import EXAMPLE_TEXTS, within_budget
 from attlas.views.vega import alt
 
 TEXT = prose(__file__)
+# The smallest effects of interest. A tau of 0.1: of 100 pairs of tokens, 55 are in the same order
+# and not 50. 0.02 of a probability: two of 100 predictions that a model would draw change. 0.05 of
+# an F1 or AUPRC: one marked word in 20.
+TAU, PROBABILITY, F1 = 0.1, 0.02, 0.05
 ANSWERS = 3  # classes whose types are drawn
 LABELS = {
     "left": "method",
@@ -185,7 +189,7 @@ SECTIONS = {
         figures=_agreement,
         claims=agreement_claims,
         of_predictions=True,
-        smallest_effect=0.1,
+        smallest_effect=TAU,
         order=_ORDER,
     ),
     "faithfulness": TEXT["faithfulness"].section(
@@ -193,7 +197,7 @@ SECTIONS = {
         figures=_faithfulness,
         claims=faithfulness_claims,
         of_predictions=True,
-        smallest_effect=0.02,
+        smallest_effect=PROBABILITY,
         order=_ORDER,
     ),
     "plausibility": TEXT["plausibility"].section(
@@ -201,7 +205,7 @@ SECTIONS = {
         figures=_plausibility,
         claims=plausibility_claims,
         of_predictions=True,
-        smallest_effect=0.05,
+        smallest_effect=F1,
         order=_ORDER,
     ),
     "attribution_types": TEXT["attribution_types"].section(

@@ -15,12 +15,14 @@ from attlas.measures.section.columns import (
     ENTROPY,
     GRADIENT,
     IMPORTANCE,
+    LOSS,
     NAMED,
     NAMED_WORDS,
     NATS,
     POSITION_BIAS,
     SHARE,
     SURFACE,
+    TARGET,
 )
 from attlas.measures.section.example_texts import examples_table, head_examples, score_label
 from attlas.measures.section.findings import (
@@ -305,7 +307,7 @@ SECTIONS = {
         "targets",
         _targets,
         claims=target_claims,
-        smallest_effect=0.01,
+        smallest_effect=TARGET,
         warnings=target_warnings,
         notes=target_notes,
         texts_used=lambda study: {"compare": target_texts(study)},
@@ -324,7 +326,7 @@ SECTIONS = {
         "importance",
         _importance,
         claims=importance_claims,
-        smallest_effect=0.01,
+        smallest_effect=LOSS,
         head_rows=importance_rows,
         key_numbers=("growth of the loss without the head", "importance, from 0 to 1"),
         profiles=importance_profiles,

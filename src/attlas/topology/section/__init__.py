@@ -48,7 +48,10 @@ SCORES = (
     ),
     Column("n", "n", format="count"),
 )
-COMPONENTS, DISTANCE = 0.5, 0.05  # the smallest effects of interest
+# The smallest effects of interest. A text has whole numbers of components: half of one is one more
+# in every second text. Uniform attention is at a distance of nearly 1 from every fixed pattern:
+# 0.05 is a twentieth of that.
+COMPONENTS, DISTANCE = 0.5, 0.05
 USUAL = 0.1  # the threshold of claims, but for short texts
 CLEAR = 2.0  # times uniform attention
 
