@@ -138,6 +138,23 @@ def test_a_misspelt_model_folder_is_refused_before_a_model_library_is_imported(
     assert done.seconds < 1.5
 
 
+@pytest.mark.parametrize("name", ["no-such-org/no-such-model", "no such model"])
+def test_an_unknown_hub_name_is_refused_before_a_model_library_is_imported(
+    name: str, tmp_path: Path
+) -> None:
+    look, experiment = commands(
+        tmp_path,
+        ["look", "a cat", "--model", name],
+        ["probe", "syntax", "--train", "embedded:sentences", "--model", name, "--out", "out"],
+    )
+    for done in (look, experiment):
+        assert (done.code, done.out) == (2, "")
+        assert done.error.startswith(f"attlas: {name!r} is neither a local folder nor a model that")
+        assert done.error.count("\n") == 1
+        assert not {*done.heavy} & {"torch", "transformers"}
+        assert done.seconds < 1.5
+
+
 BAD_INPUTS = {
     "no such file": (["--data", "nowhere.csv"], "there is no file nowhere.csv"),
     "no such column": (

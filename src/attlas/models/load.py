@@ -11,8 +11,6 @@ from typing import Any
 
 import torch
 import transformers
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import GatedRepoError
 from transformers import AutoConfig, AutoTokenizer
 
 from attlas.models.encode import GLOBAL_TOKENS
@@ -25,6 +23,7 @@ from attlas.models.folder_checks import (
     check_tokenizer_files,
     without_code,
 )
+from attlas.models.hub import downloaded
 from attlas.models.lengthened import lengthened
 from attlas.models.model import GLOBAL_CHOICE, Model, check_parts
 from attlas.models.quiet import silence_transformers
@@ -32,18 +31,6 @@ from attlas.models.sources import EMBEDDED, EMBEDDED_LONG, check_model, embedded
 from attlas.support.errors import AttlasError, ModelError
 from attlas.support.files import file_sha256
 
-# downloaded from the Hub: configurations, tokenizers and weights with the usual names
-FETCHED = (
-    "*.json",
-    "*.txt",
-    "*.model",
-    "*.tiktoken",
-    "*.vocab",
-    "*.bpe",
-    "model.safetensors",
-    "model-*.safetensors",
-)
-FETCHED_PICKLES = ("pytorch_model.bin", "pytorch_model-*.bin")
 TASKS = {
     "base": "AutoModel",
     "classify": "AutoModelForSequenceClassification",
@@ -165,25 +152,8 @@ def _folder(model: str | Path, allow_pickle: bool) -> Path:
                 "save one with model.save_pretrained and tokenizer.save_pretrained"
             )
         return path
-    return _downloaded(str(model), allow_pickle)
-
-
-def _downloaded(name: str, allow_pickle: bool) -> Path:
-    """The folder of a model downloaded from the Hub, or of its local copy."""
-    patterns = [*FETCHED, *(FETCHED_PICKLES if allow_pickle else ())]
     with silence_transformers():
-        try:
-            return Path(snapshot_download(name, allow_patterns=patterns))
-        except GatedRepoError as error:
-            raise ModelError(
-                f"{name!r} is gated on the Hub; request access there and log in, "
-                "or give a local folder"
-            ) from error
-        except Exception as error:  # the Hub's client raises many kinds of errors
-            raise ModelError(
-                f"{name!r} is neither a local folder nor a model that could be downloaded from the "
-                "Hub; check the name and the network, or give a local folder"
-            ) from error
+        return downloaded(str(model), allow_pickle)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from attlas.models.hub import check_hub_name
 from attlas.support.errors import ModelError
 from attlas.support.fingerprint import sha256_of
 
@@ -40,8 +41,8 @@ def embedded_folder() -> Path:
 
 
 def check_model(model: Any) -> None:
-    """Refuse a path where there is no folder, before a model library is imported."""
-    if not isinstance(model, str | os.PathLike):
+    """Refuse a path without a folder, or an unknown name, before a model library is imported."""
+    if not isinstance(model, str | os.PathLike) or str(model) in (EMBEDDED, EMBEDDED_LONG):
         return
     path, name = Path(model).expanduser(), str(model)
     if path.is_dir():
@@ -56,6 +57,7 @@ def check_model(model: Any) -> None:
             f"there is no folder {path}; "
             "give a folder with config.json, or a Hub ID such as bert-base-uncased"
         )
+    check_hub_name(name)
 
 
 def folder_of(model: Any) -> Path | None:
