@@ -184,6 +184,11 @@ def test_the_report_draws_lines_between_words(hostile: Study, tmp_path: Path, br
     panels = page.locator("#syntax .panels svg")
     assert panels.count() == len(drawn)  # all of one head
     for panel, one in zip(panels.all(), drawn, strict=True):
+        assert one.special == (0, len(one.words) - 1)
+        count = int((one.weights[1:-1, 1:-1] >= 0.02).sum())
+        assert panel.locator("path").count() == count  # without special tokens at first
+    page.locator("#syntax .attlas-lines [type=checkbox]").check()
+    for panel, one in zip(panels.all(), drawn, strict=True):
         texts = panel.locator("text")
         spelt = [word if len(word) <= 15 else word[:14] + "…" for word in one.words]
         assert texts.evaluate_all("all => all.map(node => node.textContent)") == [

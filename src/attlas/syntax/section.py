@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,8 +106,19 @@ def study_lines(study: Tables) -> tuple[Lines, ...]:
         )
         pairs = tuple(zip(gold["query"].tolist(), gold["key"].tolist(), strict=True))
         title = f"{about}: {begins} ..."
-        out.append(Lines(title, strings, weights, pairs, about, str(first["relation"])))
+        special = _special_words(strings)
+        out.append(Lines(title, strings, weights, pairs, about, str(first["relation"]), special))
     return tuple(out)
+
+
+def _special_words(strings: Sequence[str]) -> tuple[int, ...]:
+    """The first and the last word, if they are special tokens.
+
+    >>> _special_words(("[CLS]", "It", "works", "[SEP]")), _special_words(("It", "works"))
+    ((0, 3), ())
+    """
+    ends = sorted({0, len(strings) - 1} & set(range(len(strings))))
+    return tuple(at for at in ends if re.fullmatch(r"\[[A-Z]+\]|<[^<>]+>", strings[at]))
 
 
 def _figures(study: Tables) -> list[Figure]:

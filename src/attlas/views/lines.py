@@ -29,6 +29,7 @@ class Lines:
     gold: tuple[tuple[int, int], ...] = ()
     about: str = ""  # relation, head and direction
     relation: str = ""
+    special: tuple[int, ...] = ()  # words that are special tokens
 
     @property
     def data(self) -> dict[str, Any]:
@@ -41,6 +42,7 @@ class Lines:
             "scale": scale,
             "codes": packed(np.rint(self.weights / scale * STEPS), "u2"),
             "gold": [list(pair) for pair in self.gold],
+            "special": list(self.special),
         }
 
 

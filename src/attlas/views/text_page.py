@@ -31,6 +31,7 @@ from attlas.views.text_rows import Tops, Visible, weights_data
 
 PAGE_BYTES = 8 * 2**20  # of all weights of a text; of a longer one, the largest of each word
 LINED = 4  # heads with lines
+BRIEF = 150  # words that leave room below them
 FRAMED = 1_200  # characters for which a frame in a notebook has room, at least
 COLUMNS = (
     Column("entropy", "entropy", "nats", kind="below", control="entropy_uniform"),
@@ -171,7 +172,7 @@ def text_panel(one: TextNumbers, selection: Selection, answer: Answer | None = N
         selection,
         text_title(one),
         ("", "heads compact", *("more" for _ in one.matrix_parts)),
-        "look small",
+        _look(one, small=True),
         answer=answer,
     )
 
@@ -191,7 +192,7 @@ def text_page(one: TextNumbers, small: bool = False) -> str:
         "n_tokens": len(one.tokens),
         "n_words": len(one.words),
         "cut": one.cut,
-        "small": small,
+        "look": _look(one, small),
         "text": Markup(TEXT.html(0, escape(one.text))),
         "heads": Markup(HEADS.html(page.number(grid), kind="compact")),
         "more": Markup("").join(page.part(one) for one in one.matrix_parts),
@@ -201,6 +202,12 @@ def text_page(one: TextNumbers, small: bool = False) -> str:
         .get_template("look.html")
         .render(**words, **page_scripts(page.views, sheets=[LOOK]))
     )
+
+
+def _look(one: TextNumbers, small: bool) -> str:
+    """The classes of the page: a brief text has its lists below it."""
+    kinds = {"look": True, "small": small, "brief": len(one.words) <= BRIEF}
+    return " ".join(kind for kind, is_one in kinds.items() if is_one)
 
 
 def text_frame(one: TextNumbers) -> str:

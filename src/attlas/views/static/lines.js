@@ -150,15 +150,25 @@ async function chooseSentences(el, sentences) {
   const { select, label } = menu("relation and head", "example", names.map((one, at) => [at, one]));
   const key = element("span", { class: "key" }, stroke("gold"), " the relation ", stroke(""));
   key.append(" other attention, weights from 0.02; left attends to right");
+  const box = element("input", { type: "checkbox" });
+  const all = element("label", {}, box, " lines of special tokens");
+  all.hidden = !sentences.some((one) => one.special?.length);
+  box.addEventListener("change", () => show());
   const table = element("button", { type: "button", "aria-pressed": "false" }, "Show as table");
   const said = element("p", { class: "note says", role: "status", "aria-live": "polite" });
   const panels = element("div", { class: "panels" });
-  el.replaceChildren(element("div", { class: "controls" }, label, " ", table), key, panels, said);
+  el.replaceChildren(element("div", { class: "controls" }, label, all, table), key, panels, said);
   const known = new Map();
   for (const one of sentences) known.set(one, await pairsOf(one));
+  function shownPairs(one) {
+    const special = new Set(box.checked ? [] : one.special);
+    return known.get(one).filter(([from, to, , gold]) =>
+      gold || !(special.has(from) || special.has(to)),
+    );
+  }
   function show() {
     const group = groups.get(names[Number(select.value)]);
-    const pairs = group.map((one) => known.get(one));
+    const pairs = group.map(shownPairs);
     const asTables = table.getAttribute("aria-pressed") === "true";
     panels.replaceChildren(
       ...group.map((one, at) => {
