@@ -4,8 +4,8 @@ import { json, sentence } from "attlas.web/remote.js";
 
 const EVERY = 1000; // milliseconds
 const NOTE =
-  "Jobs survive a closed page. When the server ends, they are interrupted, and resume here or with " +
-  "the same command in the terminal.";
+  "Jobs survive a closed page. When the server ends, they are interrupted, and resume here or " +
+  "with the same command in the terminal.";
 const minutes = (seconds) => {
   return seconds < 90 ? `${Math.ceil(seconds)} s left` : `${Math.round(seconds / 60)} min left`;
 };
