@@ -89,6 +89,30 @@ def test_the_first_data_of_a_long_text_is_small(monkeypatch: pytest.MonkeyPatch)
     assert look.data["tops"]["rows"] == [look.data["tops"]["of"] - 1]
 
 
+@pytest.mark.parametrize("family", LAYOUTS)
+@pytest.mark.parametrize("view", ["L1H2", "L2"])
+def test_rows_of_words_are_those_of_the_matrix_between_words(family: str, view: str) -> None:
+    model = tiny(family)
+    look = look_at(model, Text("t", f"didn't {SHORT}"), quiet)
+    seen = attlas.attention(model, f"didn't {SHORT}")
+    layer, _, head = view.removeprefix("L").partition("H")
+    between = seen.to_words()[int(layer)].numpy().astype(np.float64)
+    expected = between[int(head)] if head else between.mean(0)
+    for word in range(len(seen.words)):
+        own = np.frombuffer(look.word(view, word), dtype="<f4").reshape(2, -1)
+        assert np.allclose(own, [expected[word], expected[:, word]], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("view", ["L9", "L", "", "L0H99", "L1H", "l1"])
+def test_unknown_views_and_words(view: str) -> None:
+    look = look_at(tiny("bert"), Text("t", SHORT), quiet)
+    with pytest.raises(Refusal):
+        look.word(view, 0)
+    for word in (-1, 10_000):
+        with pytest.raises(Refusal, match="no word"):
+            look.word("L0", word)
+
+
 @pytest.mark.parametrize("head", ["L9H0", "L0H9", "H0", "", "../L0H0", "L-1H0"])
 def test_unknown_heads(head: str) -> None:
     look = look_at(tiny("bert"), Text("t", SHORT), quiet)

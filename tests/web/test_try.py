@@ -191,9 +191,13 @@ def test_rows_of_a_head_arrive_when_it_is_chosen(
     page, wrong = opened(browser, f"{there.address}/try")
     try_text(page, f"{TEXT} again")
     page.locator("w", has_text="dog").first.click()
-    with page.expect_response(lambda answer: "/tops/" in answer.url):
+    with page.expect_response(lambda answer: "/words/L1H1/" in answer.url):
         page.locator("select[data-choose=head]").first.select_option("L1H1")
     page.locator(".side .lists tbody tr").nth(2).wait_for()
+    shown = page.locator(".side .lists tbody tr").first.locator("td").nth(2).inner_text()
+    seen = attlas.attention(tiny("bert"), f"{TEXT} again")
+    word = seen.words.index("dog")
+    assert shown == f"{seen.to_words()[1, 1, word].max():.2f}"
     assert wrong == []
     page.context.close()
 

@@ -229,6 +229,10 @@ class Attention(Memo, ABC):
         """What a query of the first text attends to, in every head: [head, key]."""
 
     @abstractmethod
+    def column(self, key: int) -> Tensor:
+        """What attends to a key of the first text, in every head: [head, query]."""
+
+    @abstractmethod
     def over_heads(self) -> Attention:
         """The same layer with one head, the mean of all."""
 
@@ -415,6 +419,9 @@ class DenseAttention(Attention):
 
     def row(self, query: int) -> Tensor:
         return self.weights[0, :, query]
+
+    def column(self, key: int) -> Tensor:
+        return self.weights[0, :, :, key]
 
     def over_heads(self) -> DenseAttention:
         seen = None if self.visible is None else self.visible.any(1, keepdim=True)

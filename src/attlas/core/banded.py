@@ -287,6 +287,18 @@ class BandedAttention(Attention):
         out[:, positions] = self.columns[0, :, query]
         return out
 
+    def column(self, key: int) -> Tensor:
+        positions = self.global_positions[0]
+        if bool(self.is_global[0, key]):
+            out = self.columns[0, :, :, int((positions == key).nonzero()[0, 0])].clone()
+        else:
+            first, stop = max(key - self.reach, 0), min(key + self.reach + 1, self.n_tokens)
+            queries = torch.arange(first, stop, device=self.band.device)
+            out = self.band.new_zeros(self.n_heads, self.n_tokens)
+            out[:, first:stop] = self.band[0, :, queries, key - queries + self.reach]
+        out[:, positions] = self.rows[0, :, :, key]
+        return out
+
     def over_heads(self) -> BandedAttention:
         return self._like(*(part.mean(1, keepdim=True) for part in self.parts))
 

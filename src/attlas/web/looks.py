@@ -7,6 +7,7 @@ their place.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,8 @@ from attlas.web.refusals import Refusal
 from attlas.web.tasks import Task, Tasks
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from attlas.core.attention import Attention
     from attlas.core.text import Text
     from attlas.models.look import TextAttention
@@ -35,6 +38,7 @@ KEPT_BYTES = 2**30 + 2**28  # of all texts that are kept
 INLINE_BYTES = 2**18  # of all weights of a text that a page gets at once
 MATRIX_TOKENS = 1_024
 GONE = "This text is no longer kept: run it again."
+LAYER = re.compile(r"L\d{1,4}")
 Opaque = Callable[..., str]
 
 
@@ -207,6 +211,7 @@ class Look:
 
     seen: TextAttention
     layers: tuple[Attention, ...]
+    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @cached_property
     def n_bytes(self) -> int:
@@ -277,7 +282,9 @@ class Look:
             part = self.layers[layer].of_heads(slice(head, head + 1))
         else:
             part = self.layers[row - heads].over_heads()
-        return {**top_words(part).data, "rows": [row], "of": self._n_rows}
+        with self._one_at_a_time:  # exact rows of others do not wait for it
+            tops = top_words(part)
+        return {**tops.data, "rows": [row], "of": self._n_rows}
 
     def row(self, head: str, query: int) -> bytes:
         """The weights of one query in one head, exactly: float32 in little endian."""
@@ -286,6 +293,30 @@ class Look:
             raise Refusal(404, f"There is no token {query}.")
         weights = part.row(query)[0].float().cpu().numpy().astype("<f4")
         return weights.tobytes()
+
+    def word(self, view: str, word: int) -> bytes:
+        """What a word attends to and what attends to it, by word: two rows of float32.
+
+        A `view` is a head or the mean of a layer. *To* a word is a sum, *from* a word a mean.
+        """
+        words = self.seen.batch.words[0]
+        (tokens,) = np.nonzero(words.of == word)
+        if not len(tokens):
+            raise Refusal(404, f"There is no word {word}.")
+        pick, layer = self._view(view)
+        sizes = np.bincount(words.of)
+        rows = [_of_view(layer.row(token), pick) for token in tokens.tolist()]
+        columns = [_of_view(layer.column(token), pick) for token in tokens.tolist()]
+        to = np.bincount(words.of, np.mean(rows, axis=0), len(sizes))
+        by = np.bincount(words.of, np.sum(columns, axis=0), len(sizes)) / sizes
+        return np.stack([to, by]).astype("<f4").tobytes()
+
+    def _view(self, view: str) -> tuple[int | None, Attention]:
+        """The head of a view, or None for the mean of all, and its layer."""
+        if LAYER.fullmatch(view) and int(view[1:]) < self.seen.n_layers:
+            return None, self.layers[int(view[1:])]
+        layer, head = self._place(view)
+        return head, self.layers[layer]
 
     def codes(self, head: str) -> dict[str, Any]:
         """The matrix of one head as the view takes it."""
@@ -312,13 +343,23 @@ class Look:
         }
 
     def _head(self, name: str) -> Attention:
+        layer, head = self._place(name)
+        return self.layers[layer].of_heads(slice(head, head + 1))
+
+    def _place(self, name: str) -> tuple[int, int]:
         try:
             layer, head = parse_head(name)
         except AttlasError as error:
             raise Refusal(404, str(error)) from error
         if layer >= self.seen.n_layers or head >= self.seen.n_heads:
             raise Refusal(404, f"There is no head {name} in this model.")
-        return self.layers[layer].of_heads(slice(head, head + 1))
+        return layer, head
+
+
+def _of_view(values: Tensor, head: int | None) -> np.ndarray[Any, Any]:
+    """The numbers of a head, or the mean of all heads: [head, token] -> [token]."""
+    chosen = values.mean(0) if head is None else values[head]
+    return chosen.double().cpu().numpy()
 
 
 def tensors_of(layer: Attention) -> list[Any]:

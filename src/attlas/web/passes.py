@@ -125,3 +125,10 @@ def row(request: Request, look: Id, head: Id, query: Number) -> Response:
     """The weights of one query in one head, exactly, as float32 in little endian."""
     content = looks_of(request).look(look).row(head, query)
     return Response(content, media_type="application/octet-stream")
+
+
+@router.get("/looks/{look}/words/{view}/{word}", response_class=Response)
+def word(request: Request, look: Id, view: Id, word: Number) -> Response:
+    """What a word attends to and what attends to it, exactly, as two rows of float32."""
+    content = looks_of(request).look(look).word(view, word)
+    return Response(content, media_type="application/octet-stream")

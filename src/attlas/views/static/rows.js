@@ -53,6 +53,7 @@ class TextRows {
     this.tokens = tokens;
     this.slice = slice;
     this.tokenCount = words.of.length;
+    this.exact = new Map(); // numbers of a word in a view, of a host
     [this.layers, this.heads] = data.shape ?? [0, 0];
   }
   // Whether it is known who attends to whom.
@@ -103,7 +104,9 @@ class TextRows {
     const values = new Float64Array(units.count);
     if (!chosen.length) return { values, uniform: values, rest: 0 };
     let rest = 0;
-    if (!this.codes) rest = this.addTops(side, view, chosen, values);
+    const isExact = chosen.every((word) => this.exact.has(`${view} ${word}`));
+    if (!this.codes && isExact) this.addExact(side, view, chosen, values);
+    else if (!this.codes) rest = this.addTops(side, view, chosen, values);
     else if (side) this.addColumns(view, units, chosen, values);
     else this.addRows(view, units, chosen, values);
     return { values, uniform: this.uniformRow(side, view, units, chosen), rest };
@@ -135,10 +138,29 @@ class TextRows {
       }
     }
   }
+  addExact(side, view, chosen, values) {
+    const factor = side ? 1 : 1 / chosen.length;
+    for (const word of chosen) {
+      const row = this.exact.get(`${view} ${word}`)[side];
+      for (let at = 0; at < row.length; at++) values[at] += row[at] * factor;
+    }
+  }
   // The rows of the largest weights that a view needs and that a host has not sent yet.
   missing(view) {
     if (!this.tops) return [];
     return this.topRows(view).map(([row]) => row).filter((row) => !this.tops.rows.has(row));
+  }
+  // Words of which a view needs numbers that a host has not sent yet.
+  missingWords(view, words) {
+    if (!this.missing(view).length) return [];
+    return words.filter((word) => !this.exact.has(`${view} ${word}`));
+  }
+  // What a word attends to and what attends to it, in one view, exactly.
+  addWord(view, word, bytes) {
+    const count = this.words.count;
+    const number = (_, at) => bytes.getFloat32(4 * at, true);
+    const rows = Float32Array.from({ length: 2 * count }, number);
+    this.exact.set(`${view} ${word}`, [rows.subarray(0, count), rows.subarray(count)]);
   }
   async addRow(data) {
     for (const [row, part] of (await topsOf(data)).rows) this.tops.rows.set(row, part);

@@ -180,24 +180,32 @@ class TextView {
     if (!this.data.received || !this.text.has(view)) return;
     this.view = this.data.averaged ? view.replace(/H\d+$/, "") : view;
     this.headSelect.value = this.view;
-    this.askFor(view);
+    this.askForWords();
     this.retint();
     this.showSelection();
   }
-  // Asks a host for the rows of a view that it has not sent yet; `hear` gets them.
+  // A host sends the largest weights of a view for its lines, and exact rows of selected words.
   askFor(view) {
     const rows = this.text.missing(view).filter((row) => !this.asked.has(row));
-    if (!this.model.send) return;
-    for (const row of rows) {
+    for (const row of this.model.send ? rows : []) {
       this.asked.add(row);
       this.model.send({ kind: "tops", text: this.data.id, row });
     }
   }
-  async hear(content) {
-    if (content?.kind !== "tops" || content.text !== this.data.id) return;
-    await this.text.addRow(content.data);
-    const waits = this.text.missing(this.view).length;
-    if (waits) return;
+  askForWords() {
+    if (!this.model.send || !this.text.hasRows) return;
+    const { view } = this;
+    for (const word of this.text.missingWords(view, this.rowChosen())) {
+      this.model.send({ kind: "word", text: this.data.id, view, word });
+    }
+  }
+  async hear({ kind, text, data, view, word } = {}, buffers = []) {
+    if (text !== this.data.id) return;
+    if (kind === "tops") await this.text.addRow(data);
+    if (kind === "tops") this.drawLines();
+    if (kind !== "word") return;
+    this.text.addWord(view, word, buffers[0]);
+    if (view !== this.view || this.text.missingWords(view, this.rowChosen()).length) return;
     this.retint();
     this.showSelection();
   }
@@ -351,6 +359,7 @@ class TextView {
       this.model.set("selection", { text: id, words, spans });
       this.model.save_changes();
     }
+    this.askForWords();
     if (this.by === "attends" || this.by === "attended") this.retint();
     this.showSelection();
     this.overview.draw();
@@ -517,9 +526,14 @@ class TextView {
   showRows(place) {
     const units = this.text.rowUnits(this.units);
     const chosen = this.rowChosen();
+    if (this.text.missingWords(this.view, chosen).length && this.model.send) {
+      place.append(element("p", { class: "note", role: "status" }, `Reading ${this.view} …`));
+      return;
+    }
     const rows = [0, 1].map((side) => this.text.row(side, this.view, units, chosen));
     showLists(place, rows, units, (unit) => this.jump(unit));
-    const { tops } = this.text;
+    const isExact = chosen.every((unit) => this.text.exact.has(`${this.view} ${unit}`));
+    const tops = isExact ? null : this.text.tops;
     const rounding = tops ? `, rounded by at most ${(100 * tops.error).toFixed(1)}%` : "";
     const of = tops ? `The ${tops.ranks} largest weights of each word${rounding}. ` : "";
     const means = "Means of the selection as query, sums as key. Grey tick: uniform attention.";
@@ -660,7 +674,7 @@ export default {
     onTheme(themed, signal);
     onChange(model, "head", () => view.setView(model.get("head") ?? ""), signal);
     onChange(model, "selection", () => view.follow(), signal);
-    const heard = (content) => view.hear(content);
+    const heard = (content, buffers) => view.hear(content, buffers);
     model.on("msg:custom", heard);
     signal?.addEventListener("abort", () => model.off("msg:custom", heard));
     const observer = new ResizeObserver(() => view.overview.resize());

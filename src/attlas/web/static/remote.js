@@ -57,13 +57,19 @@ export class RemoteModel extends Model {
     else super.off(event, listener);
   }
   async send(content) {
-    const { kind, head, query, row } = content;
+    const { kind, head, query, row, view, word } = content;
     const base = `/api/looks/${this.look}`;
-    const paths = { row: `rows/${head}/${query}`, codes: `codes/${head}`, tops: `tops/${row}` };
+    const paths = {
+      row: `rows/${head}/${query}`,
+      codes: `codes/${head}`,
+      tops: `tops/${row}`,
+      word: `words/${view}/${word}`,
+    };
     const answer = await ask(`${base}/${paths[kind]}`);
     const message = { ...content };
     const buffers = [];
-    if (kind === "row") buffers.push(new DataView(await answer.arrayBuffer()));
+    const isBinary = answer.headers.get("content-type") === "application/octet-stream";
+    if (isBinary) buffers.push(new DataView(await answer.arrayBuffer()));
     else message.data = await answer.json();
     for (const listener of [...this.listeners]) listener(message, buffers);
   }
