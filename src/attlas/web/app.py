@@ -26,10 +26,10 @@ ROUTERS = (  # modules that have a `router`
     "attlas.web.pages.atlas",
     "attlas.web.pages.texts",
     "attlas.web.pages.tables",
-    "attlas.web.pages.sections",
     "attlas.web.pages.typed",
     "attlas.web.pages.jobs",
     "attlas.web.passes",
+    "attlas.web.pages.sections",  # last: it takes every other page of a study
 )
 SMALLEST_ZIP = 1_000  # bytes of an answer that is compressed
 API = "/api/"

@@ -26,6 +26,7 @@ from attlas.studies.folder import (
     read_manifest,
 )
 from attlas.support.errors import AttlasError, StudyError
+from attlas.web.refusals import without_paths
 
 if TYPE_CHECKING:
     from attlas.studies.opened import Study
@@ -170,6 +171,8 @@ class Library:
             stamp, study = self._opened.get(entry.id, ((), None))
             if study is None or stamp != entry.stamp:
                 study = Study.open(entry.folder).with_parts()
+                for one in (study, *study.others):
+                    one.manifest = without_folders(one.manifest)
                 self._opened[entry.id] = entry.stamp, study
         return study
 
@@ -183,6 +186,21 @@ class Library:
         """What is made of a result, from the cache if it was made before."""
         key = (entry.id, entry.stamp, *name)
         return self.cache.get(key, lambda: make(self.study(entry)))
+
+
+def without_folders(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest in which nothing is named by where it is: a model in a folder has its last name.
+
+    >>> without_folders({"model": {"name": "/home/ann/bert", "n_heads": 2}, "corpus": None})
+    {'model': {'name': 'bert', 'n_heads': 2}, 'corpus': None}
+    """
+    out = dict(manifest)
+    for part in ("model", "corpus"):
+        if isinstance(about := out.get(part), Mapping) and "name" in about:
+            out[part] = {**about, "name": without_paths(str(about["name"]))}
+    if "subject" in out:
+        out["subject"] = without_paths(str(out["subject"]))
+    return out
 
 
 def opaque(folder: Path) -> str:
@@ -212,7 +230,8 @@ def _entry(folder: Path, shown: str, stamp: Stamp) -> Entry:
             status = DAMAGED
     except (ForeignFolderError, OSError):
         manifest, status = {}, DAMAGED
-    return Entry(opaque(folder), folder.name, status, manifest, shown, folder, stamp)
+    named = without_folders(manifest)
+    return Entry(opaque(folder), folder.name, status, named, shown, folder, stamp)
 
 
 def _stays_inside(folder: Path, manifest: Mapping[str, Any]) -> bool:
