@@ -93,3 +93,27 @@ def until_ready(client: TestClient, about: Mapping[str, Any], seconds: float = 6
         about = client.get(f"/api/looks/{about['id']}").json()
     assert state == "ready", about
     return str(about["id"])
+
+
+def opened(browser: Any, address: str, **options: Any) -> tuple[Any, list[str]]:
+    """A page of the server and what went wrong in it, requests to other servers included."""
+    page = browser.new_context(**options).new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("dialog", lambda dialog: (wrong.append("a script of a text ran"), dialog.dismiss()))
+    page.on(
+        "console",
+        lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None,
+    )
+    own = "/".join(address.split("/")[:3])
+    page.on(
+        "request",
+        lambda request: (
+            wrong.append(request.url)
+            if not request.url.startswith((own, "data:", "blob:"))
+            else None
+        ),
+    )
+    page.goto(address)
+    page.wait_for_selector("html[data-ready]")
+    return page, wrong

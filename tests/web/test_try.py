@@ -16,7 +16,7 @@ from attlas.models.load import load
 from attlas.testing import tiny
 from attlas.web.looks import Looks
 from tests.attacks.payloads import ALL, PAYLOADS
-from tests.builders.served import Served, listening, served, until_ready
+from tests.builders.served import Served, listening, opened, served, until_ready
 from tests.builders.text_views import SENTENCE
 
 TEXT = " ".join([SENTENCE] * 3)
@@ -135,30 +135,6 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     models = {"a": tiny("bert"), "b": tiny("gpt2")}
     with listening([tmp_path_factory.mktemp("none")], models) as one:
         yield one
-
-
-def opened(browser: Any, address: str, **options: Any) -> tuple[Any, list[str]]:
-    """A page of the server and what went wrong in it, requests to other servers included."""
-    page = browser.new_context(**options).new_page()
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("dialog", lambda dialog: (wrong.append("a script of a text ran"), dialog.dismiss()))
-    page.on(
-        "console",
-        lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None,
-    )
-    own = "/".join(address.split("/")[:3])
-    page.on(
-        "request",
-        lambda request: (
-            wrong.append(request.url)
-            if not request.url.startswith((own, "data:", "blob:"))
-            else None
-        ),
-    )
-    page.goto(address)
-    page.wait_for_selector("html[data-ready]")
-    return page, wrong
 
 
 def try_text(page: Any, text: str) -> None:

@@ -12,6 +12,7 @@ from attlas.web.body import page_body
 from attlas.web.frame import library_of, page, render, study_page
 from attlas.web.library import Entry, Library, UnknownStudyError
 from attlas.web.pages.sections import empty, head_base
+from attlas.web.reading import ReadByModel, reading
 from attlas.web.search import Search, TextList
 from attlas.web.tabs import TAB
 
@@ -78,13 +79,15 @@ def text(request: Request, study: str, id: Annotated[str, Query(max_length=2_000
     place = known.place(id)
     if place is None:
         raise UnknownStudyError("this study has no text of this id")
+    read = reading(request, entry, id)
     return study_page(
         request,
         study,
         "texts",
         f"Text {id}",
-        lambda opened, entry: text_body(opened, entry, known, place),
+        lambda opened, entry: text_body(opened, entry, known, place, read),
         id,
+        read.data["own"] if read else "",
         kind="text",
     )
 
@@ -96,7 +99,9 @@ def text_list(library: Library, entry: Entry) -> TextList:
     return library.kept(entry, TextList)
 
 
-def text_body(study: Study, entry: Entry, known: TextList, place: int) -> Markup:
+def text_body(
+    study: Study, entry: Entry, known: TextList, place: int, read: ReadByModel | None
+) -> Markup:
     """One text with its facts, its neighbours, and the views that the tables allow."""
     from attlas.views.placed import PageData
 
@@ -113,6 +118,7 @@ def text_body(study: Study, entry: Entry, known: TextList, place: int) -> Markup
         "before": str(names.iloc[place - 1]) if place else "",
         "after": str(names.iloc[place + 1]) if place + 1 < len(names) else "",
         "parts": parts,
+        "read": data.part(read) if read else "",
         "search": Search().query,
     }
     return page_body(render("one_text_of_study.html", **words), data, {}, head_base(entry))

@@ -2,13 +2,19 @@
 import { element } from "attlas/dom.js";
 import { look } from "attlas.web/look.js";
 
+// What the tables of the study have, which the views of the model show as well.
+const REPLACED = ["Attention received", "Attribution", "Text"];
+
 export default {
   async render({ model, el }) {
     const { study, text, models, own } = model.get("data");
     const place = element("div", { class: "result" });
-    const read = (id) => {
+    const read = async (id) => {
       const body = { model: id, text };
-      return look(place, `/api/studies/${study}/looks`, body, model.state, study);
+      const known = await look(place, `/api/studies/${study}/looks`, body, model.state, study);
+      for (const part of known ? document.querySelectorAll("[data-part]") : []) {
+        part.hidden = REPLACED.includes(part.dataset.part);
+      }
     };
     el.classList.add("attlas-of-study");
     if (own) {
