@@ -16,7 +16,7 @@ from attlas.core.alignment import Words
 from attlas.core.attention import Attention
 from attlas.core.text import Text
 from attlas.models import Model
-from attlas.stats.verdicts import student_quantile
+from attlas.stats.verdicts import Comparison, corrected, student_quantile
 from attlas.support.arrays import Floats, Floats32, Ints
 from attlas.support.errors import StudyError
 
@@ -110,7 +110,8 @@ def match_heads(between: Floats, within: Floats, heads: tuple[int, int]) -> pd.D
 
     Pairs are chosen on the first half of the texts, so that the sum of divergences is smallest, and
     scored on the second: `divergence`, next to `nearest_other`, that of the other head of A which
-    is nearest in the first half. A head has a counterpart if its match is nearer than that one.
+    is nearest in the first half. A head has a counterpart if its match is nearer than that one,
+    corrected for all pairs (`significant`).
     `stable` says whether the second half alone would have chosen the same pair. `heads` are the
     numbers of heads in a layer of A and of B.
 
@@ -126,7 +127,12 @@ def match_heads(between: Floats, within: Floats, heads: tuple[int, int]) -> pd.D
     own = within[:middle].mean(0) + np.diag(np.full(within.shape[1], np.inf))
     nearest = own.argmin(1)
     pairs, others = scored[:, rows, columns], within[middle:, rows, nearest[rows]]
-    low, high = mean_interval(pairs - others)
+    apart = pairs - others
+    low, high = mean_interval(apart)
+    comparisons = [
+        Comparison(float(mean), 0.0, float(first), float(last), len(scored), "below")
+        for mean, first, last in zip(apart.mean(0), low, high, strict=True)
+    ]
     is_alike = between.shape[1:] == within.shape[1:]
     place = scored.mean(0).diagonal()[rows] if is_alike else np.full(len(rows), np.nan)
     return pd.DataFrame(
@@ -137,9 +143,10 @@ def match_heads(between: Floats, within: Floats, heads: tuple[int, int]) -> pd.D
             "same_place": place,
             "nearest_other": others.mean(0),
             **{f"nearest_{name}": one for name, one in named(nearest[rows], heads[0]).items()},
-            "difference": (pairs - others).mean(0),
+            "difference": apart.mean(0),
             "difference_low": low,
             "difference_high": high,
+            **corrected(comparisons),
             "texts": len(scored),
             "stable": [again.get(row) == column for row, column in zip(rows, columns, strict=True)],
         }

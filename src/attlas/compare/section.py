@@ -37,7 +37,7 @@ MATCHES = (
         "difference",
         "difference (nats)",
         format="three",
-        interval=("difference_low", "difference_high"),
+        interval=("corrected_low", "corrected_high"),
     ),
     Column("again", "also on the other texts", format="words"),
 )
@@ -134,9 +134,10 @@ def _grids(changes: pd.DataFrame, names: dict[str, Any]) -> list[Figure]:
     grid = head_grid(shown.frame, shown.columns, first)
     both = head_grid(shown.both, shown.plain, f"{first} b")
     largest = largest_chart(rows, _label(first))
+    grids = HeadChanges(shown, changes, answers(changes))
     pages: list[tuple[Figure, Part]] = [
-        (TEXT.figure("changes", grid, **names), HeadChanges(shown, changes, answers(changes))),
-        (TEXT.figure("largest", largest, seed=seed), HeadRanking(shown, changes)),
+        (TEXT.figure("changes", grid, **names), grids),
+        (TEXT.figure("largest", largest, seed=seed), HeadRanking(grids)),
         (TEXT.figure("both", both, **names), shown.scatter),
     ]
     return [replace(figure, page=(part,)) for figure, part in pages]
@@ -254,7 +255,7 @@ def _pairing(changes: pd.DataFrame) -> str:
 
 
 def _match_words(matches: pd.DataFrame) -> str:
-    nearer = matches["difference_high"] < 0
+    nearer = matches["significant"] & (matches["difference"] < 0)
     moved = (matches["layer"] != matches["other_layer"]) | (
         matches["head"] != matches["other_head"]
     )

@@ -86,6 +86,7 @@ def run(
     changes = changes_between(a, b, seed_study)
     described = pd.DataFrame(_described(compare, studies, seed_study))
     tables, result = {COMPARED: described, CHANGES: changes}, summary(changes)
+    controls = [(CHANGES, "difference", "uniform_difference")]
     if compare.series:
         tables[SERIES] = series(studies, changes)
         result["series"] = _series_summary(tables[SERIES])
@@ -96,12 +97,13 @@ def run(
         heads = model_a.n_heads, model_b.n_heads
         tables[MATCHES] = match_heads(apart["between"], apart["within"], heads)
         result["matches"] = match_summary(tables[MATCHES])
+        controls.append((MATCHES, "divergence", "nearest_other"))
     reason = unpaired_reason(a, b)
     return Outcome(
         tables=tables,
         result={"studies": records(described), "paired": not reason, **result},
         counts=dict(b.manifest["counts"]),
-        controls=[(CHANGES, "difference", "uniform_difference")],
+        controls=controls,
         about={"model": None, "subject": _subject(a, b), "compares": _roles(described)},
         corpus={"name": _corpus(a, b), "fingerprint": b.manifest["corpus"].get("fingerprint")},
     )
@@ -217,7 +219,7 @@ def summary(changes: pd.DataFrame) -> dict[str, Any]:
 
 def match_summary(matches: pd.DataFrame) -> dict[str, Any]:
     """How many heads have a counterpart, and how many of these are in the same place."""
-    nearer = matches["difference_high"] < 0
+    nearer = matches["significant"] & (matches["difference"] < 0)
     moved = (matches["layer"] != matches["other_layer"]) | (
         matches["head"] != matches["other_head"]
     )

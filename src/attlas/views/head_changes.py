@@ -138,28 +138,17 @@ class HeadChanges:
 
 @dataclass(frozen=True, eq=False)
 class HeadRanking:
-    """The heads of a number by change, with intervals and controls."""
+    """The heads of a number by change, with intervals and controls: the data is that of `of`."""
 
-    shown: Changes
-    changes: pd.DataFrame
+    of: HeadChanges
     view: View = RANKING
 
     @property
     def data(self) -> Any:
-        grid = self.shown.grids[2]
-        return {
-            "layers": grid.layers,
-            "heads": grid.heads,
-            "first": grid.first,
-            "columns": [
-                {"name": one.name, "label": one.column.title, "least": one.column.least}
-                for one in grid.columns
-            ],
-            "changes": change_columns(self.changes, grid),
-        }
+        return self.of.data
 
     def html(self, number: int) -> str:
-        return self.view.html(number)
+        return self.view.html(number, options={"of": self.of.view.module})
 
     def pictures(self) -> list[str]:
         return []

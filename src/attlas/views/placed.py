@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from attlas.views import charts
+from attlas.views.head_changes import HeadRanking
 from attlas.views.head_views import HeadGrid
 from attlas.views.modules import View, page_scripts
 from attlas.views.packing import deflated
@@ -43,6 +44,9 @@ class PageData:
             number, every = self.all_heads
             if part.is_within(every):
                 return Markup(part.html(number, tuple(one.name for one in part.columns)))
+        if isinstance(part, HeadRanking):
+            self.views.setdefault(part.view, [])
+            return Markup(part.html(self.number(part.of)))
         return Markup(part.html(self.number(part)))
 
     def figure(self, figure: Figure) -> dict[str, Any]:

@@ -16,8 +16,7 @@ class Ranking {
   constructor(model, el, signal) {
     this.el = el;
     this.data = model.get("data");
-    const columns = this.data.columns.map((one) => ({ ...one, values: [], controls: null }));
-    this.heads = new Heads({ ...this.data, columns }, {});
+    this.heads = new Heads(this.data.difference);
     this.chosen = new Chosen(model, this.heads, signal, {
       onHead: () => this.draw(),
       onColumn: () => this.drawColumn(),
