@@ -28,6 +28,7 @@ from attlas.testing import tiny
 from attlas.views.findings import findings, warnings
 from attlas.views.section import shown
 from tests.builders.processes import CommandOutput
+from tests.builders.studies import OLD
 from tests.builders.texts import sentences
 from tests.twins.stats import welch as slow_welch
 
@@ -311,6 +312,8 @@ def test_a_study_is_known_by_its_content(folder: Path, tmp_path: Path) -> None:
     assert fingerprint(again) != fingerprint(Study.open(folder / "b"))
     fewer = studied(model(), tmp_path / "fewer", TEXTS[:-1])
     assert fingerprint(fewer) != fingerprint(again)
+    old = [Study.open(OLD / name) for name in ("study", "study", "syntax")]  # without checksums
+    assert len({fingerprint(one) for one in old}) == 2
 
 
 def test_the_command_and_the_report(
