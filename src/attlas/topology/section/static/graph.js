@@ -156,6 +156,15 @@ class Curve {
     const tick = (where, words) =>
       shape("text", { x: x(where), y: CHART + 38, "text-anchor": "middle", class: "tick" }, words);
     const ticks = [0.01, 0.1, 1].filter((one) => one >= low * 0.999);
+    const begin = x(ticks[0]) - left > 46 ? [low] : [];
+    const near = (where, words, name) => {
+      const end = at > right - 40; // no room to the right of the threshold
+      const place = { x: end ? at - 7 : at + 7, "text-anchor": end ? "end" : "start" };
+      return shape("text", { ...place, y: where, class: name }, words);
+    };
+    const values = [near(Math.min(y(value) - 7, y(0) - 7), value, "tick chosen")];
+    const isApart = control && Math.abs(y(uniform) - y(value)) > 26;
+    if (isApart) values.push(near(y(uniform) + 14, uniform, "tick"));
     const height = CHART + 44;
     const svg = shape("svg", { width, height, role: "img", "aria-label": label });
     svg.append(
@@ -163,11 +172,12 @@ class Curve {
       shape("text", { x: left - 5, y: y(top) + 4, "text-anchor": "end", class: "tick" }, top),
       shape("text", { x: left - 5, y: y(0) + 4, "text-anchor": "end", class: "tick" }, "0"),
       shape("path", { d: `M${left} ${y(0)}H${right}`, class: "rule" }),
-      ...ticks.map((one) => tick(one, String(one))),
+      ...[...begin, ...ticks].map((one) => tick(one, written(one))),
       ...(control ? [path(even, "control")] : []),
       path(own, "own"),
       shape("path", { d: `M${at} 22V${y(0)}`, class: "at" }),
       shape("circle", { cx: at, cy: y(value), r: 4, class: "at" }),
+      ...values,
     );
     this.node.replaceChildren(svg);
   }
