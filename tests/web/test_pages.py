@@ -19,7 +19,7 @@ from tests.builders.studies import OLD, measured
 from tests.builders.workbench import client, library, study_id
 
 FILES = re.compile(r'(?:href|src)="(/static/[^"]+)"')
-RESULTS = ("", "relations", "dynamics", "topology", "syntax", "explain")
+RESULTS = ("", "relations", "dynamics")
 
 
 @pytest.mark.parametrize("name", RESULTS)

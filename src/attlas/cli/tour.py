@@ -73,7 +73,7 @@ def tour(
     result = Tour(folder, model, full, how).run()
     with status("writing the report"):
         page = result.report(folder / "report.html")
-    print_study(result, page, as_json, "attlas study --data YOUR.csv --text COLUMN --out runs/mine")
+    print_study(result, page, as_json, "attlas serve {folder}")
     if serve:
         from attlas.cli.serve import serve_folders
 
