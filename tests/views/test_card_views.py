@@ -226,7 +226,8 @@ def test_the_card_is_whole_in_a_notebook_and_when_it_is_hidden_at_first(
     call = """async ([text, data]) => {
       const blob = new Blob([text], { type: "text/javascript" });
       const view = (await import(URL.createObjectURL(blob))).default;
-      const values = { data, head: "L0H0" };
+      const parts = [{ module: "attlas/card.js", kind: "" }];
+      const values = { parts, stored: [JSON.stringify(data)], head: "L0H0" };
       const model = { get: (name) => values[name], set() {}, on() {}, off() {}, save_changes() {} };
       await view.render({ model, el: document.querySelector("div") });
     }"""

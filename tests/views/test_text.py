@@ -332,7 +332,8 @@ def test_views_without_a_page_draw_a_text_too(tmp_path: Path, browser: Any) -> N
         """async () => {
           const text = document.getElementById('code').textContent;
           const url = URL.createObjectURL(new Blob([text], { type: 'text/javascript' }));
-          const values = { data: JSON.parse(document.getElementById('data').textContent) };
+          const stored = [document.getElementById('data').textContent];
+          const values = { parts: [{ module: "attlas/text.js", kind: "" }], stored };
           const model = { get: (name) => values[name], set: (name, value) => (values[name] = value),
             on() {}, off() {}, save_changes() {} };
           window.values = values;
