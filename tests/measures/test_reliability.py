@@ -14,6 +14,8 @@ from attlas.testing import tiny
 from attlas.views.report import render
 from tests.builders.texts import sentences
 
+HEADS = {"surface": pd.DataFrame([{"cls": 0.5, "first": 0.5}])}
+
 
 @dataclass
 class Planted:
@@ -33,7 +35,7 @@ def planted(table: str, **reliabilities: float) -> Planted:
         {"column": name, "reliability": value, "first_texts": 40.0, "second_texts": 38.0}
         for name, value in reliabilities.items()
     ]
-    return Planted({f"{table}_reliability": pd.DataFrame(rows)})
+    return Planted({**HEADS, f"{table}_reliability": pd.DataFrame(rows)})
 
 
 def test_a_ranking_that_halves_do_not_share_is_warned_of() -> None:
@@ -57,7 +59,7 @@ def test_a_ranking_that_halves_do_not_share_is_warned_of() -> None:
 
 @pytest.mark.parametrize("name", ["surface", "entropy"])
 def test_tables_of_earlier_versions_say_nothing(name: str) -> None:
-    for tables in (Planted({}), planted(name, previous=float("nan"))):
+    for tables in (Planted(HEADS), planted(name, previous=float("nan"))):
         assert SECTIONS[name].notes(tables) == SECTIONS[name].warnings(tables) == []
 
 

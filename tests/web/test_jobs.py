@@ -20,6 +20,7 @@ from attlas.web.refusals import Refusal
 TEXTS = "\n".join(f"a cat number {number} sees the dog in the film" for number in range(12))
 SLOW = """
 import json, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run in the background
 print("attlas: a warning", file=sys.stderr)
 print("Reading 1/2: texts", file=sys.stderr, flush=True)
 try:

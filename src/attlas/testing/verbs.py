@@ -167,6 +167,7 @@ def check_wrong_columns_are_light_and_one_line(case: VerbCase) -> None:
     columns = [name for name in ("text", "label") if name in declared(case.experiment)]
     with TemporaryDirectory() as name:
         folder = Path(name)
+        case.prepare(folder)
         (folder / "texts.csv").write_text("text,label\na cat,1\na dog,0\n")
         texts = [one for one, about in declared(case.experiment).items() if _is_texts(about)]
         files = {one: "texts.csv" for one in texts if one in case.options}

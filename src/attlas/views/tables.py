@@ -196,6 +196,7 @@ def _latex_number(cell: str) -> str:
 def text_table(frame: pd.DataFrame, columns: Iterable[Column], note: str = "") -> TextTable:
     """The declared columns of a frame, those that it has, as they are written.
 
+    >>> import pandas as pd
     >>> frame = pd.DataFrame({"relation": ["det"], "accuracy": [0.9], "n": [1204]})
     >>> columns = (Column("relation", "relation", format="words"), Column("accuracy", "accuracy"))
     >>> print(text_table(frame, [*columns, Column("n", "n", format="count")]).markdown())

@@ -5,7 +5,6 @@ Addresses contain a digest of all files, so that a browser may keep them.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -16,6 +15,7 @@ from fastapi.responses import Response
 
 import attlas
 from attlas.catalogue import subjects
+from attlas.support.fingerprint import fingerprint
 from attlas.views.modules import IMPORT, resource, source, styles, with_imports
 from attlas.views.page import templates
 
@@ -47,13 +47,12 @@ def single_file(request: Request, digest: str, package: str, name: str) -> Respo
 
 
 def _file(request: Request, name: str, content: str) -> Response:
-    body = content.encode()
-    tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
+    tag = f'"{fingerprint(content)[:16]}"'
     own = request.url.path.startswith(f"{address()}/")
     headers = {"ETag": tag, "Cache-Control": FOREVER if own else ASK}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
-    return Response(body, media_type=KINDS[name.rpartition(".")[2]], headers=headers)
+    return Response(content, media_type=KINDS[name.rpartition(".")[2]], headers=headers)
 
 
 def _is_served(package: str) -> bool:
@@ -73,10 +72,8 @@ def served(name: str) -> str:
 @cache
 def address() -> str:
     """The address of all files, which changes with them."""
-    digest = hashlib.sha256(attlas.__version__.encode())
-    for path in _own_files():
-        digest.update(path.read_bytes())
-    return f"/static/{digest.hexdigest()[:12]}"
+    files = [path.read_bytes() for path in _own_files()]
+    return f"/static/{fingerprint((attlas.__version__, files))[:12]}"
 
 
 def _own_files() -> Iterator[Path]:

@@ -35,6 +35,7 @@ RESUMABLE = (FAILED, CANCELLED, INTERRUPTED)
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 MOST_JOBS = 500
 PATIENCE = 10.0  # seconds to end after Ctrl-C
+ENDED_BY_SIGNAL = (-signal.SIGINT, 128 + signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGTERM)
 TAIL = 2**14  # bytes of a log that are read
 CORPORA = ("embedded:messages", "embedded:reviews", "embedded:acceptability")
 KINDS: dict[str, tuple[str, Mapping[str, Sequence[str]]]] = {  # title, and options with choices
@@ -244,7 +245,7 @@ class Jobs:
             code = job.process.wait()
             with self._changed:
                 job.state = FINISHED if code == 0 else CANCELLED if job.is_cancelled else FAILED
-                if code in (-signal.SIGINT, 130) and not job.is_cancelled:
+                if code in ENDED_BY_SIGNAL and not job.is_cancelled:
                     job.state = INTERRUPTED
                 with suppress(Exception):
                     self._write(job)

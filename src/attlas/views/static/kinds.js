@@ -34,7 +34,8 @@ class Kinds {
 
   note() {
     const few = this.data.isWeak ? " Weak: fewer than 30 texts." : "";
-    return `Each mark is one of ${this.data.heads} heads, from 0 to 1; grey: uniform attention.${few}`;
+    const marks = `Each mark is one of ${this.data.heads} heads, from 0 to 1`;
+    return `${marks}; grey: uniform attention.${few}`;
   }
 
   row(kind) {
@@ -46,11 +47,13 @@ class Kinds {
     const counts = Object.keys(SHARES).map((name) => {
       const { heads, between, uniform } = kind[name];
       const range = between[0] === between[1] ? "" : `; within intervals ${between.join(" to ")}`;
-      const title = `${heads.length} heads with at least ${SHARES[name]}${range}; uniform: ${uniform}`;
+      const which = `${heads.length} heads with at least ${SHARES[name]}${range}`;
+      const title = `${which}; uniform: ${uniform}`;
       return element("td", { class: "number", title }, String(heads.length));
     });
     const [name] = Object.keys(kind.shares);
-    const best = element("td", { class: "best" }, this.button(name), ` ${decimal(kind.shares[name])}`);
+    const share = ` ${decimal(kind.shares[name])}`;
+    const best = element("td", { class: "best" }, this.button(name), share);
     const strip = this.strip(kind);
     const row = element(
       "tr",
@@ -78,7 +81,8 @@ class Kinds {
       marks.set(name, line(at, share > kind.control ? "value" : "low", 3));
     }
     svg.append(...marks.values(), line(100 * Math.min(1, kind.control), "control"));
-    const counts = `${kind.half.heads.length} at least half, ${kind.quarter.heads.length} a quarter`;
+    const { half, quarter } = kind;
+    const counts = `${half.heads.length} at least half, ${quarter.heads.length} a quarter`;
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", `${kind.label}: ${counts}; uniform ${decimal(kind.control)}`);
     return { svg, marks };

@@ -74,7 +74,12 @@ class Ranking {
         element("thead", {}, element("tr", {}, ...top)),
         element("tbody", {}, ...rows, this.axes()),
       ),
-      element("p", { class: "note" }, this.words(), ...(rest > 0 ? [` ${rest} more · `, more] : [])),
+      element(
+        "p",
+        { class: "note" },
+        this.words(),
+        ...(rest > 0 ? [` ${rest} more · `, more] : []),
+      ),
     );
   }
 
