@@ -26,6 +26,7 @@ GRID = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # C; a small C is
 PATIENCE = 2  # the search for C stops after this many that are not better
 SHRINK = 0.03  # added to the variance along each principal axis before it is scaled to one
 TOLERANCE, STEPS = 1e-5, 1000  # of the largest gradient; at most
+EXACT = 1e-9  # of the largest gradient of the reader that is chosen
 OUT_OF_STEPS = 1  # scipy's status
 SAGA_STEPS = 100  # the paper's
 
@@ -131,18 +132,19 @@ def multinomial(
     weights: Array,
     start: Array | None = None,
     tolerance: float = TOLERANCE,
+    precisions: Sequence[torch.dtype] = (torch.float32, torch.float64),
 ) -> Solved:
     """Minimise the weighted log loss plus |coef|^2 / (2 C n), intercepts free.
 
-    This is scikit-learn's objective divided by C n. Matrix products are in single precision, whose
-    rounding can stop the search while the gradient is still above the tolerance, on one CPU and not
-    on another; it then continues in double precision, so that `converged` means the same on every
-    CPU.
+    This is scikit-learn's objective divided by C n. Matrix products are in single precision first,
+    whose rounding can stop the search while the gradient is still above the tolerance, on one CPU
+    and not on another; it then continues in double precision, so that `converged` means the same on
+    every CPU.
     """
     count = int(classes.max()) + 1
     point = np.zeros((features.shape[1] + 1) * count) if start is None else start.ravel()
     steps, converged = 0, False
-    for precision in (torch.float32, torch.float64):
+    for precision in precisions:
         loss = _objective(features, classes, penalty, weights, precision)
         options = {
             "maxiter": STEPS - steps,
@@ -217,45 +219,66 @@ def fit_reader(
 ) -> LinearReader:
     """Fit a reader for each penalty; the best on `dev` is calibrated there and returned.
 
-    Each fit starts where the one before ended; of equals, the stronger penalty wins. The last
-    `n_unscaled` features are used as they are, without whitening.
+    Each fit starts where the one before ended; of equals, the stronger penalty wins. The best is
+    then solved in double precision to `EXACT`, so that it answers the same on every CPU also where
+    two classes are nearly equal. The last `n_unscaled` features are not whitened.
     """
     known, classes = _classes(names)
     x, dev_names = np.asarray(features, dtype=np.float32), np.asarray(dev[1], dtype=np.str_)
-    n_whitened = x.shape[1] - n_unscaled if whiten else 0
-    mean, scale = np.zeros(x.shape[1]), np.ones(x.shape[1])
-    inner, axes = x, np.zeros((0, 0))
-    if n_whitened:
-        first, rest = x[:, :n_whitened], x[:, n_whitened:]
-        mean[:n_whitened], scale[:n_whitened], axes = whitening(first)
-        standard = ((first - mean[:n_whitened]) / scale[:n_whitened]).astype(np.float32)
-        inner = np.concatenate([standard @ axes.astype(np.float32), rest], 1)
-    weights, start, spread = balanced(classes), None, x.std(0)
-    best: tuple[float, LinearReader] | None = None
-    worse = 0
+    space = _space(x, x.shape[1] - n_unscaled if whiten else 0)
+    inner, weights, spread = space.inside(x), balanced(classes), x.std(0)
+
+    def reader(penalty: float, solved: Solved) -> LinearReader:
+        coef = space.coef(solved.weights[:-1])
+        intercept = solved.weights[-1] - coef @ space.mean
+        plain = np.ascontiguousarray(coef, dtype=np.float32)
+        found = LinearReader(known, plain, intercept, spread, penalty, whitened=whiten)
+        return replace(found, steps=solved.steps, converged=solved.converged)
+
+    best: tuple[float, float, Solved] | None = None
+    start, worse = None, 0
     for penalty in sorted(grid):
         solved = multinomial(inner, classes, penalty, weights, start)
         start = solved.weights
-        coef = np.concatenate([axes @ start[:n_whitened], start[n_whitened:-1]]).T / scale
-        reader = LinearReader(
-            known,
-            np.ascontiguousarray(coef, dtype=np.float32),
-            start[-1] - coef @ mean,
-            spread,
-            penalty,
-            steps=solved.steps,
-            converged=solved.converged,
-            whitened=whiten,
-        )
-        value = scorer(reader, dev[0], dev_names)
+        value = scorer(reader(penalty, solved), dev[0], dev_names)
         worse = 0 if best is None or value > best[0] else worse + 1
         if worse == 0:
-            best = value, reader
+            best = value, penalty, solved
         if worse == PATIENCE:
             break
     if best is None:
         raise CorpusError("the grid of penalties is empty; give at least one value of C")
-    return calibrate(best[1], *dev)
+    _, penalty, solved = best
+    exact = multinomial(inner, classes, penalty, weights, solved.weights, EXACT, (torch.float64,))
+    chosen = replace(solved, weights=exact.weights)
+    return calibrate(reader(penalty, chosen), *dev)
+
+
+@dataclass(frozen=True)
+class _Space:
+    """Features as they are searched: the first ones standardised and whitened, the rest as is."""
+
+    mean: Array  # feature
+    scale: Array  # feature
+    axes: Array  # feature axis, of those that are whitened
+
+    def inside(self, x: Array) -> Array:
+        """Features in this space: [case, feature]."""
+        n = len(self.axes)
+        standard = ((x[:, :n] - self.mean[:n]) / self.scale[:n]).astype(np.float32)
+        return np.concatenate([standard @ self.axes.astype(np.float32), x[:, n:]], 1)
+
+    def coef(self, weights: Array) -> Array:
+        """Coefficients of features as they were given: [feature, class] -> [class, feature]."""
+        n = len(self.axes)
+        return np.concatenate([self.axes @ weights[:n], weights[n:]]).T / self.scale
+
+
+def _space(x: Array, n_whitened: int) -> _Space:
+    mean, scale, axes = np.zeros(x.shape[1]), np.ones(x.shape[1]), np.zeros((0, 0))
+    if n_whitened:
+        mean[:n_whitened], scale[:n_whitened], axes = whitening(x[:, :n_whitened])
+    return _Space(mean, scale, axes)
 
 
 @one_thread()
