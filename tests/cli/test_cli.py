@@ -396,10 +396,10 @@ def test_tour_shows_five_papers_on_one_page_and_resumes(
     assert result.returncode == 0, result.stderr
     steps = result.stderr.splitlines()
     assert [line.split("  ")[0] for line in steps] == [f"{n}/10" for n in range(1, 11)]
-    assert "35 of 35 read" in result.stdout
+    assert "140 of 140 read" in result.stdout
     *_, folder, page, last = result.stdout.splitlines()
     assert (folder, page) == ("folder    tour", "report    tour/report.html")
-    assert last.startswith("next      attlas study --data ")
+    assert last == "next      attlas serve tour"
     shown = re.findall(r'<section id="(\w+)"', (tmp_path / "tour/report.html").read_text())
     assert set(SHOWN) <= set(shown)
     assert len(shown) == len(set(shown))
