@@ -143,6 +143,18 @@ class Attention(Memo, ABC):
     def mass_to(self, keys: Tensor) -> Tensor:
         """How much of each row goes to the marked keys ([text, key], bool): [text, head, query]."""
 
+    @property
+    def sink(self) -> Tensor:
+        """How much of each row goes to no token, where softmax has a learned sink.
+
+        It is 1 minus the sum of the row, [text, head, query]: 0 without a sink. `uniform` has no
+        sink, so that its rows sum to one.
+        """
+        every = torch.ones(
+            self.n_texts, self.n_tokens, dtype=torch.bool, device=self.batch.ids.device
+        )
+        return 1 - self.mass_to(every)
+
     def between(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Sum from marked queries to marked keys (both [text, token], bool): [text, head]."""
         return (self.mass_to(keys) * queries[:, None]).sum(-1)

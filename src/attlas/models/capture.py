@@ -26,7 +26,8 @@ from transformers import AttentionInterface
 from attlas.core.attention import Attention, DenseAttention, same_visible
 from attlas.core.batch import Batch
 from attlas.models.families import AROUND
-from attlas.models.hooks import CapturedLayer, DenseWeights, find_adapter
+from attlas.models import hooks
+from attlas.models.hooks import CapturedLayer, DenseWeights
 from attlas.models.install import Undo, installed, replace_method, use_implementation
 from attlas.support.errors import CaptureError
 
@@ -44,7 +45,6 @@ class Observer:
     sink: Sink | None
     gates: Tensor | None
     gradients: bool
-    hooked: bool = False  # observes by hooks, not by the attention interface
     batch: Batch | None = None
     layer: int = 0
     patterns: list[Tensor] = field(default_factory=list)
@@ -79,12 +79,13 @@ class Observer:
         if self.sink is None:
             return
         number = getattr(module, "layer_idx", None)
-        if isinstance(number, int) and number in self.numbers:
+        number = number if isinstance(number, int) and number >= 0 else None
+        if number is not None and number in self.numbers:
             raise CaptureError(
                 f"{type(module).__name__} computes more than one attention in layer {number}; "
                 "Attlas cannot distinguish them"
             )
-        self.numbers += [number] if isinstance(number, int) else []
+        self.numbers += [] if number is None else [number]
         if self.batch is None:
             raise CaptureError(
                 "the batch of this pass is not known; "
@@ -93,7 +94,7 @@ class Observer:
         if self.gradients:
             captured.keep_gradient()
         layer = captured.attention(self.batch, index)
-        _check(layer, type(module).__name__)
+        _check(layer, module)
         self.sink(layer)
 
     def visible(self, mask: Tensor | None, keys: int) -> Tensor | None:
@@ -142,7 +143,7 @@ def attention_function(
 ) -> tuple[Tensor, Tensor]:
     """A module's own eager attention, observed and gated."""
     output, weights = own(module, query, key, value, attention_mask, **kwargs)
-    observers = [observer for observer in _open.of(module) if not observer.hooked]
+    observers = _open.of(module)
     for observer in observers:
         output = observer.gated(output)
     for observer in observers:
@@ -151,12 +152,18 @@ def attention_function(
     return output, weights
 
 
-def _check(layer: Attention, name: str) -> None:
-    """Refuse NaN, rows that do not sum to one, and weights on keys that the mask hides."""
+def _check(layer: Attention, module: nn.Module) -> None:
+    """Refuse NaN, rows that do not sum to one, and weights on keys that the mask hides.
+
+    Rows may sum to less where a part of the module is a sink that takes the rest.
+    """
+    name = type(module).__name__
     total = layer.received.sum(-1)  # text head: one for each row
     if bool(total.isnan().any()):
         raise CaptureError(f"the attention of layer {layer.index} is not a number")
-    if bool((total / layer.n_tokens - 1).abs().max() > 1e-2):
+    beyond = total / layer.n_tokens - 1
+    has_sink = any("sink" in own for own, _ in module.named_parameters(recurse=False))
+    if bool((beyond if has_sink else beyond.abs()).max() > 1e-2):
         low = float(total.min()) / layer.n_tokens
         raise CaptureError(
             f"the attention rows of {name} do not sum to one (a head's mean is {low:.2f}); "
@@ -209,17 +216,16 @@ def observe(
     after a backward pass, their `grad`. `scope` is the part of the network to watch (an encoder).
     """
     scope = network if scope is None else scope
-    adapter = find_adapter(scope)
-    modules = frozenset(map(id, scope.modules()))
-    observer = Observer(modules, sink, gates, gradients, hooked=adapter is not None)
 
     def install() -> Undo:
-        return adapter.install(network, scope, _open.of) if adapter else _use_eager(network)
+        return _use_eager(network) + hooks.install(scope, _open.of)
 
     with (
         installed(AttentionInterface, EAGER, _wrap_lookup),
         installed(network, "attention", install),
     ):
+        modules = frozenset(map(id, scope.modules()))  # BigBird has others while it is observed
+        observer = Observer(modules, sink, gates, gradients)
         _open.observers.append(observer)
         try:
             yield observer

@@ -13,8 +13,6 @@ Names = tuple[tuple[str, str], ...]  # beginnings of the names of weights, their
 class Family:
     """One family. Most families of transformers need no row."""
 
-    attention: str = ""  # class that returns the weights, where attention has code of its own
-    projection: str = ""  # part of that class whose input is the concatenated heads
     relative: bool = False  # positions are relative, so that texts may have any length
     longest: Callable[[Any], int | None] = lambda config: None  # from the configuration
     model_class: str = ""  # beginning of the names of its classes, where it can be lengthened
@@ -45,12 +43,7 @@ FAMILIES = {
     "roberta": Family(model_class="Roberta", longformer=_OF_ROBERTA),
     "xlm-roberta": Family(model_class="XLMRoberta", longformer=_OF_ROBERTA),
     "camembert": Family(model_class="Camembert", longformer=_OF_ROBERTA),
-    "mpnet": Family(attention="MPNetSelfAttention", projection="o"),
-    "deberta": Family(attention="DebertaAttention", projection="output.dense"),
-    "deberta-v2": Family(attention="DebertaV2Attention", projection="output.dense"),
-    "big_bird": Family(
-        attention="BigBirdAttention", projection="output.dense", longest=_whole_rows
-    ),
+    "big_bird": Family(longest=_whole_rows),
     "t5": Family(relative=True),
     "mt5": Family(relative=True),
     "umt5": Family(relative=True),
@@ -59,5 +52,3 @@ OTHER = Family()
 
 # methods that replace eager attention without being looked up (GPT-2 with scores in float32)
 AROUND = ("_upcast_and_reordered_attn",)
-
-PROJECTION = {one.attention: one.projection for one in FAMILIES.values() if one.attention}

@@ -1,33 +1,39 @@
-"""Models with attention code of their own, observed by hooks on the modules that return weights.
+"""Models with attention code of their own: what softmax returns inside their attention modules.
 
-The registered function (capture.py) is never called for these. A hook asks the module for its
-weights and passes them on without changing what the module returns; gates multiply the concatenated
-heads where they enter the output projection.
+The attention interface (capture.py) is never called for these. While such a module runs, the square
+matrices that softmax returns are its weights; gates multiply the weights that the module goes on
+with, which multiplies the output of the head.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
 from attlas.core.attention import Attention, DenseAttention
 from attlas.core.batch import Batch
 from attlas.models import longformer
+from attlas.models.families import AROUND
 from attlas.models.gradients import gradient_of, keep_gradient, wide
-from attlas.models.install import Undo, use_implementation
+from attlas.models.install import Undo, replace_method
 from attlas.support.errors import CaptureError
 
 if TYPE_CHECKING:
     from attlas.models.capture import Observer
-from attlas.models.families import PROJECTION
 
 ObserversOf = Callable[[nn.Module], "list[Observer]"]
+INTERFACE = ("get_interface", "ALL_ATTENTION_FUNCTIONS", *AROUND)  # names in code that uses it
+SOFTMAX = frozenset({torch.softmax, Tensor.softmax, functional.softmax, torch.special.softmax})
+NAMES = ("Attention", "Attn")  # in the names of attention modules
 
 
 class CapturedLayer(Protocol):
@@ -48,120 +54,120 @@ class DenseWeights:
 
     def attention(self, batch: Batch, index: int) -> Attention:
         n, visible = batch.n_tokens, self.visible
-        weights = self.weights.detach()[..., :n, :n].to(wide(self.weights))
+        if self.weights.shape[-2:] != (n, n):
+            queries, keys = self.weights.shape[-2:]
+            raise CaptureError(
+                f"layer {index} has {queries} queries and {keys} keys for a text of {n} tokens; "
+                "Attlas reads attention between the tokens of a text"
+            )
+        weights = self.weights.detach().to(wide(self.weights))
         layer = DenseAttention(weights, batch, index, visible)
-        layer.gradient_source = lambda: DenseAttention(self._gradient(n), batch, index, visible)
+        layer.gradient_source = lambda: DenseAttention(self._gradient(), batch, index, visible)
         return layer
 
-    def _gradient(self, n: int) -> Tensor:
+    def _gradient(self) -> Tensor:
         """The gradient of the weights; 0 for keys that a query cannot see."""
-        gradient = gradient_of(self.weights)[..., :n, :n].to(wide(self.weights))
+        gradient = gradient_of(self.weights).to(wide(self.weights))
         return gradient if self.visible is None else gradient * self.visible
 
     def keep_gradient(self) -> None:
         keep_gradient(self.weights)
 
 
-class Adapter(Protocol):
-    """A change to a network that makes its attention observable."""
+class _SoftmaxCatch(TorchFunctionMode):
+    """Notes what softmax over the last axis returns, and gates its heads."""
 
-    def install(self, network: nn.Module, scope: nn.Module, observers_of: ObserversOf) -> Undo: ...
+    def __init__(self, observers: list[Observer]) -> None:
+        super().__init__()
+        self.observers = observers
+        self.caught: list[Tensor] = []  # text head query key
 
-
-class HookAdapter:
-    """Hooks on every module that returns attention weights when asked."""
-
-    def install(self, network: nn.Module, scope: nn.Module, observers_of: ObserversOf) -> Undo:
-        """Put hooks on the modules of a network and use eager masks; return how to undo it."""
-        modules = self.modules(scope)
-        if not modules:
-            raise CaptureError(
-                f"the attention of {type(scope).__name__} cannot be observed; it neither uses "
-                "transformers' attention interface nor returns weights on output_attentions=True"
-            )
-        undo = use_implementation(network, "eager")
-        for module in modules:
-            undo += self.install_one(module, observers_of)
-        return undo + _use_full_attention(scope)
-
-    def modules(self, scope: nn.Module) -> Sequence[nn.Module]:
-        known = [module for module in scope.modules() if type(module).__name__ in PROJECTION]
-        if known:
-            return known
-        able = [
-            module
-            for module in scope.modules()
-            if "Attention" in type(module).__name__
-            and "output_attentions" in inspect.signature(module.forward).parameters
-        ]
-        return [
-            module
-            for module in able
-            if not any(part in able for part in module.modules() if part is not module)
-        ]
-
-    def install_one(self, module: nn.Module, observers_of: ObserversOf) -> Undo:
-        signature = inspect.signature(module.forward)
-        projection = PROJECTION.get(type(module).__name__)
-
-        def ask(
-            module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-        ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-            if not observers_of(module) or "output_attentions" not in signature.parameters:
-                return None
-            bound = signature.bind(*args, **kwargs)
-            bound.arguments["output_attentions"] = True
-            return bound.args, bound.kwargs
-
-        def hand_over(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-            observers = observers_of(module)
-            if not observers:
-                return
-            if projection is None and any(observer.gates is not None for observer in observers):
-                raise CaptureError(
-                    f"heads of {type(module).__name__} cannot be gated; "
-                    "its output projection is not known"
-                )
-            captured = self.captured(module, output)
-            for observer in observers:
-                observer.on_layer(captured, module)
-
-        undo = [
-            module.register_forward_pre_hook(ask, with_kwargs=True).remove,
-            module.register_forward_hook(hand_over).remove,
-        ]
-        if projection is not None:
-
-            def gate(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-                heads = args[0]
-                for observer in observers_of(module):
-                    if observer.gates is not None:
-                        separate = heads.unflatten(-1, (observer.n_heads, -1))
-                        heads = observer.gated(separate).flatten(-2)
-                return (heads, *args[1:])
-
-            undo.append(module.get_submodule(projection).register_forward_pre_hook(gate).remove)
-        return undo
-
-    def captured(self, module: nn.Module, output: Any) -> CapturedLayer:
-        weights = [
-            part
-            for part in (output if isinstance(output, tuple) else ())
-            if isinstance(part, Tensor) and part.dim() == 4 and part.shape[-1] == part.shape[-2]
-        ]
-        if len(weights) != 1:
-            name = type(module).__name__
-            raise CaptureError(
-                f"{name} returned no attention weights of shape [text, head, query, key]"
-            )
-        return DenseWeights(weights[0], _causal_pattern(weights[0].detach()))
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        output = func(*args, **(kwargs or {}))
+        if func not in SOFTMAX:
+            return output
+        axis = (kwargs or {}).get("dim", args[1] if len(args) > 1 else None)
+        if axis not in (-1, output.dim() - 1) or output.dim() not in (3, 4):
+            return output
+        texts = next((one.batch.n_texts for one in self.observers if one.batch is not None), 1)
+        weights = output if output.dim() == 4 else output.unflatten(0, (texts, -1))
+        self.caught.append(weights)
+        for observer in self.observers:
+            if observer.gates is not None:
+                output = observer.gated(weights.transpose(1, 2)).transpose(1, 2).reshape_as(output)
+        return output
 
 
-class LongformerAdapter:
-    """Longformer: its attention is computed in blocks (longformer.py)."""
+def install(scope: nn.Module, observers_of: ObserversOf) -> Undo:
+    """Observe every attention module that does not use the interface; return how to undo it."""
+    undo = longformer.install(scope, observers_of) + _use_full_attention(scope)
+    for module in _attention_modules(scope):
+        undo.append(replace_method(module, "forward", _caught(module, observers_of)))
+    return undo
 
-    def install(self, network: nn.Module, scope: nn.Module, observers_of: ObserversOf) -> Undo:
-        return use_implementation(network, "eager") + longformer.install(scope, observers_of)
+
+def _attention_modules(scope: nn.Module) -> list[nn.Module]:
+    """The innermost attention modules with code of their own."""
+    every = [one for one in scope.modules() if any(name in type(one).__name__ for name in NAMES)]
+    known = set(map(id, every))
+    return [
+        module
+        for module in every
+        if not any(id(part) in known for part in module.modules() if part is not module)
+        and not _uses_interface(type(module))
+        and "Longformer" not in type(module).__name__
+    ]
+
+
+@cache
+def _uses_interface(kind: type) -> bool:
+    """Whether a method of this class looks up the attention function in transformers' interface."""
+    functions = (
+        inspect.unwrap(one)
+        for base in kind.__mro__
+        for one in vars(base).values()
+        if inspect.isfunction(one)
+    )
+    return any(name in one.__code__.co_names for one in functions for name in INTERFACE)
+
+
+def _caught(module: nn.Module, observers_of: ObserversOf) -> Callable[..., Any]:
+    """The forward pass of a module, its softmax observed."""
+    own = module.forward
+
+    @wraps(own)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        observers = observers_of(module)
+        if not observers:
+            return own(*args, **kwargs)
+        before = [observer.layer for observer in observers]
+        with _SoftmaxCatch(observers) as catch:
+            output = own(*args, **kwargs)
+        if before == [observer.layer for observer in observers]:
+            _hand_over(module, catch.caught, observers)
+        elif catch.caught and any(observer.gates is not None for observer in observers):
+            raise CaptureError(f"heads of {type(module).__name__} cannot be gated")
+        return output
+
+    return forward
+
+
+def _hand_over(module: nn.Module, caught: list[Tensor], observers: list[Observer]) -> None:
+    """Pass the weights of one module to its observers; there are none if it computes none."""
+    if not caught:
+        return
+    square = [one for one in caught if one.shape[-1] == one.shape[-2]]
+    if len(caught) != 1 or not square:
+        shapes = ", ".join(" x ".join(map(str, one.shape[-2:])) for one in caught)
+        raise CaptureError(
+            f"{type(module).__name__} computes {len(caught)} softmax matrices ({shapes}), not one "
+            "of [query, key]; Attlas cannot tell which are its attention"
+        )
+    layer = DenseWeights(square[0], _causal_pattern(square[0].detach()))
+    for observer in observers:
+        observer.on_layer(layer, module)
 
 
 def _causal_pattern(weights: Tensor) -> Tensor | None:
@@ -180,12 +186,3 @@ def _use_full_attention(scope: nn.Module) -> Undo:
             undo.append(partial(module.set_attention_type, module.attention_type))
             module.set_attention_type("original_full")
     return undo
-
-
-def find_adapter(scope: nn.Module) -> Adapter | None:
-    """The adapter that a network needs; None if the registered attention function is enough."""
-    if any(type(module).__name__ == "LongformerAttention" for module in scope.modules()):
-        return LongformerAdapter()
-    if isinstance(scope, PreTrainedModel) and scope._can_set_attn_implementation():
-        return None
-    return HookAdapter()

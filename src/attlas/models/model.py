@@ -24,7 +24,7 @@ from attlas.models.encode import Encoded, Encoder
 from attlas.models.families import FAMILIES, OTHER
 from attlas.models.install import evaluate, installed
 from attlas.models.quiet import silence_transformers
-from attlas.support.errors import CaptureError, ModelError
+from attlas.support.errors import AttlasError, CaptureError, ModelError
 from attlas.support.files import (
     files_below,
     is_temporary,
@@ -74,11 +74,16 @@ class Model:
         name = type(self.network).__name__
         batch = next(iter(self.batches(self.encode([(0, Text("probe", "a"))]))))
         with self.reading(lambda layer: heads.append(layer.n_heads), layers=0) as read:
-            read(batch)
+            try:
+                read(batch)
+            except AttlasError:
+                raise
+            except Exception as error:  # of the library's code, without what it needs
+                raise CaptureError(_cannot_read(self.network, error)) from error
         if not heads:
             raise CaptureError(
-                f"{name} yielded no attention weights; use a transformer that calls transformers' "
-                "attention interface or that returns weights on output_attentions=True"
+                f"{name} yielded no attention weights; use a transformer whose attention is a "
+                "softmax over the tokens of the text"
             )
         if len(set(heads)) > 1:
             raise CaptureError(
@@ -334,6 +339,15 @@ class Model:
         shape = f"{self.n_layers} layers x {self.n_heads} heads"
         kind = type(self.network).__name__
         return f"Model({self.name!r}, {kind}, {shape}, task={self.task!r}{note})"
+
+
+def _cannot_read(network: PreTrainedModel, error: Exception) -> str:
+    """Why a network ended in an error on one word: it needs an image or sound, or more words."""
+    name, needed = type(network).__name__, network.main_input_name
+    line = (str(error).strip().splitlines() or [""])[0][:200]
+    if needed != "input_ids":
+        return f"{name} needs {needed}, not text; use a model that reads text"
+    return f"{name} cannot read a single word as text: {type(error).__name__}: {line}"
 
 
 def _inputs_of(network: nn.Module) -> frozenset[str]:
