@@ -25,8 +25,8 @@ from transformers import AttentionInterface
 
 from attlas.core.attention import Attention, DenseAttention, same_visible
 from attlas.core.batch import Batch
-from attlas.models.families import AROUND
 from attlas.models import hooks
+from attlas.models.families import AROUND
 from attlas.models.hooks import CapturedLayer, DenseWeights
 from attlas.models.install import Undo, installed, replace_method, use_implementation
 from attlas.support.errors import CaptureError

@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 from attlas.core.attention import Attention, DenseAttention
 from attlas.core.batch import Batch
 from attlas.models import longformer
-from attlas.models.families import AROUND
+from attlas.models.families import SOFTMAX as WHICH
 from attlas.models.gradients import gradient_of, keep_gradient, wide
 from attlas.models.install import Undo, replace_method
 from attlas.support.errors import CaptureError
@@ -31,8 +31,13 @@ if TYPE_CHECKING:
     from attlas.models.capture import Observer
 
 ObserversOf = Callable[[nn.Module], "list[Observer]"]
-INTERFACE = ("get_interface", "ALL_ATTENTION_FUNCTIONS", *AROUND)  # names in code that uses it
-SOFTMAX = frozenset({torch.softmax, Tensor.softmax, functional.softmax, torch.special.softmax})
+INTERFACE = ("get_interface", "ALL_ATTENTION_FUNCTIONS")  # names in code that uses it
+SOFTMAX: tuple[Any, ...] = (
+    torch.softmax,
+    Tensor.softmax,
+    functional.softmax,
+    torch.special.softmax,
+)
 NAMES = ("Attention", "Attn")  # in the names of attention modules
 
 
@@ -158,14 +163,14 @@ def _hand_over(module: nn.Module, caught: list[Tensor], observers: list[Observer
     """Pass the weights of one module to its observers; there are none if it computes none."""
     if not caught:
         return
-    square = [one for one in caught if one.shape[-1] == one.shape[-2]]
-    if len(caught) != 1 or not square:
-        shapes = ", ".join(" x ".join(map(str, one.shape[-2:])) for one in caught)
+    name, which = type(module).__name__, WHICH.get(type(module).__name__)
+    if len(caught) != 1 and which is None:
         raise CaptureError(
-            f"{type(module).__name__} computes {len(caught)} softmax matrices ({shapes}), not one "
-            "of [query, key]; Attlas cannot tell which are its attention"
+            f"{name} computes {len(caught)} softmax matrices; "
+            "Attlas cannot tell which is its attention"
         )
-    layer = DenseWeights(square[0], _causal_pattern(square[0].detach()))
+    weights = caught[which or 0]
+    layer = DenseWeights(weights, _causal_pattern(weights.detach()))
     for observer in observers:
         observer.on_layer(layer, module)
 
