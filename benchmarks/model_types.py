@@ -52,8 +52,8 @@ SIZES: dict[int, str] = {
         num_experts num_local_experts n_routed_experts moe_num_experts linear_num_value_heads
         num_attention_groups index_n_heads num_index_heads swa_num_attention_heads""",
     2: """num_key_value_heads num_kv_heads n_kv_heads multi_query_group_num num_hidden_layers
-        n_layer n_layers num_layers encoder_layers decoder_layers num_encoder_layers num_decoder_layers
-        num_experts_per_tok moe_topk moe_k top_k_experts num_experts_per_token
+        n_layer n_layers num_layers encoder_layers decoder_layers num_encoder_layers
+        num_decoder_layers num_experts_per_tok moe_topk moe_k top_k_experts num_experts_per_token
         linear_num_key_heads n_shared_experts swa_num_key_value_heads attn_layer_period depth""",
     16: """head_dim d_kv attention_head_size kv_channels v_head_dim qk_head_dim
         linear_key_head_dim linear_value_head_dim index_head_dim global_head_dim

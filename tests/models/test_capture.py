@@ -16,7 +16,7 @@ import attlas
 from attlas.core.attention import Attention, DenseAttention
 from attlas.core.banded import BandedAttention
 from attlas.core.batch import Batch
-from attlas.models.capture import observe
+from attlas.models.capture import check_rows, observe
 from attlas.support.errors import CaptureError
 from attlas.testing import FAMILIES, tiny, tiny_tokenizer
 from tests.builders.batches import batch_of, layers_of
@@ -426,8 +426,9 @@ def test_decoders_with_code_of_their_own_are_causal(model: attlas.Model) -> None
     )
 
 
-def test_rows_that_do_not_sum_to_one_are_refused() -> None:
-    sinks = decoder(
+def test_a_learned_sink_takes_what_rows_do_not_give() -> None:
+    """Weights are those of eager attention, and `sink` is the column that the library drops."""
+    model = decoder(
         "GptOssConfig",
         "GptOssModel",
         hidden_size=32,
@@ -439,8 +440,26 @@ def test_rows_that_do_not_sum_to_one_are_refused() -> None:
         num_local_experts=2,
         num_experts_per_tok=1,
     )
-    with pytest.raises(CaptureError, match="do not sum to one"):
-        sinks.n_layers  # noqa: B018
+    batch = batch_of(model, TEXT)
+    layers, _ = layers_of(model, batch)
+    reference = eager(model, batch)
+    for layer, weights in zip(layers, reference.attentions, strict=True):
+        assert torch.equal(layer.dense().weights, weights)
+        close(layer.sink, 1 - weights.double().sum(-1), terms=batch.n_tokens)
+        assert 0.05 < float(layer.sink.mean()) < 0.95
+        assert float(layer.uniform.sink.abs().max()) < 1e-6
+
+
+def test_rows_that_do_not_sum_to_one_are_refused() -> None:
+    """Where no part of the module is a sink, as where the library masks weights after softmax."""
+    model = tiny("mpnet")
+    attention = model.network.encoder.layer[1].attention.attn
+    layer = layers_of(model, batch_of(model, TEXT))[0][1].dense()
+    halved = DenseAttention(layer.weights / 2, layer.batch, 1)
+    with pytest.raises(CaptureError, match="rows of MPNetSelfAttention do not sum to one"):
+        check_rows(halved, attention)
+    attention.sinks = torch.nn.Parameter(torch.zeros(4))
+    check_rows(halved, attention)
 
 
 def test_a_pass_with_gradients_does_not_disturb_another_thread() -> None:

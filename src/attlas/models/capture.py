@@ -94,7 +94,7 @@ class Observer:
         if self.gradients:
             captured.keep_gradient()
         layer = captured.attention(self.batch, index)
-        _check(layer, module)
+        check_rows(layer, module)
         self.sink(layer)
 
     def visible(self, mask: Tensor | None, keys: int) -> Tensor | None:
@@ -152,7 +152,7 @@ def attention_function(
     return output, weights
 
 
-def _check(layer: Attention, module: nn.Module) -> None:
+def check_rows(layer: Attention, module: nn.Module) -> None:
     """Refuse NaN, rows that do not sum to one, and weights on keys that the mask hides.
 
     Rows may sum to less where a part of the module is a sink that takes the rest.

@@ -99,10 +99,11 @@ class _SoftmaxCatch(TorchFunctionMode):
         texts = next((one.batch.n_texts for one in self.observers if one.batch is not None), 1)
         weights = output if output.dim() == 4 else output.unflatten(0, (texts, -1))
         self.caught.append(weights)
-        for observer in self.observers:
-            if observer.gates is not None:
-                output = observer.gated(weights.transpose(1, 2)).transpose(1, 2).reshape_as(output)
-        return output
+        gating = [one for one in self.observers if one.gates is not None]
+        by_query = weights.transpose(1, 2)
+        for observer in gating:
+            by_query = observer.gated(by_query)
+        return by_query.transpose(1, 2).reshape_as(output) if gating else output
 
 
 def install(scope: nn.Module, observers_of: ObserversOf) -> Undo:
@@ -121,17 +122,17 @@ def _attention_modules(scope: nn.Module) -> list[nn.Module]:
         module
         for module in every
         if not any(id(part) in known for part in module.modules() if part is not module)
-        and not _uses_interface(type(module))
+        and not _uses_interface(type(module).__mro__)
         and "Longformer" not in type(module).__name__
     ]
 
 
 @cache
-def _uses_interface(kind: type) -> bool:
-    """Whether a method of this class looks up the attention function in transformers' interface."""
+def _uses_interface(classes: tuple[type, ...]) -> bool:
+    """Whether a method of these classes looks up the attention function in the interface."""
     functions = (
         inspect.unwrap(one)
-        for base in kind.__mro__
+        for base in classes
         for one in vars(base).values()
         if inspect.isfunction(one)
     )
