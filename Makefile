@@ -10,7 +10,7 @@ BASE ?= HEAD~1
 # Modules are compiled once, not by each of the hundreds of processes that tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: tour quick test slow attack paths check same bench serve docs clean
+.PHONY: tour quick test slow attack paths check same survey bench serve docs clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -62,6 +62,10 @@ check: $(DEV_READY)
 
 same: $(DEV_READY)
 	$(BIN)/python -m tests.golden.same $(BASE)
+
+# Every model type of the installed transformers, tiny: writes docs/model_types.csv and its page.
+survey: $(DEV_READY)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.model_types
 
 bench: $(DEV_READY)
 	$(BIN)/python -m benchmarks

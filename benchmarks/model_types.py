@@ -14,7 +14,7 @@ import multiprocessing
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -32,6 +32,16 @@ from attlas.support.errors import AttlasError
 from attlas.testing.models import tiny_tokenizer
 
 PAGE = Path(__file__).parents[1] / "docs" / "model_types.csv"
+MODELS = PAGE.with_name("models.md")
+BEGIN, END = "<!-- survey -->", "<!-- end of the survey -->"
+VERDICTS = (
+    ("exact", "the weights of all layers are those of eager attention, to 1e-6"),
+    ("read, without a reference", "the library returns no square weights to compare with"),
+    ("refused", "needs an image or sound, or has no softmax between tokens; one clear line"),
+    ("not built", "not built tiny by these rules, or needs a package that is not installed"),
+    ("WRONG", "other weights than those of eager attention"),
+    ("RAW TRACEBACK", "an error of the library reaches the user"),
+)
 PATIENCE = 120.0  # seconds for one type
 LARGEST = 100_000_000  # parameters of a model that counts as tiny
 SAME = 1e-6  # largest difference of weights that counts as equal
@@ -83,6 +93,7 @@ DEPTHS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _ZAMBA = {"attention_hidden_size": 128, "attention_head_dim": 32}
 SPECIAL: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [1]},
+    "big_bird": {"attention_type": "original_full"},  # blocks have no square weights
     "chameleon": {"vocabulary_map": {"<image>": 5}},
     "esm": {"pad_token_id": 1, "mask_token_id": 4},
     "funnel": {"block_sizes": [1, 1], "block_repeats": [1, 1]},
@@ -303,22 +314,46 @@ def isolated(kind: str) -> Row:
     return row
 
 
+def rendered(rows: Sequence[Row], about: str) -> str:
+    """What the page of models says of the survey."""
+    by = {name: [one for one in rows if one.verdict == name] for name, _ in VERDICTS}
+    exact = ", ".join(one.type for one in by["exact"])
+    lines = [f"Surveyed: {about}.", "", "| verdict | types | what it means |", "|---|---:|---|"]
+    lines += [f"| {name} | {len(by[name])} | {meaning} |" for name, meaning in VERDICTS]
+    return "\n".join([*lines, "", f"Exact: {exact}."])
+
+
+def kept() -> tuple[str, list[Row]]:
+    """The survey that is kept: what it is of, and its rows."""
+    first, _, *lines = PAGE.read_text(encoding="utf-8").splitlines()
+    return first.removeprefix("# "), [Row(*one) for one in csv.reader(lines)]
+
+
+def write(rows: Sequence[Row]) -> None:
+    """Keep a survey, as a table and in the page of models."""
+    about = f"transformers {transformers.__version__}, {datetime.date.today()}"
+    with PAGE.open("w", encoding="utf-8", newline="") as file:
+        file.write(f"# {about}\n")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([one.name for one in fields(Row)])
+        writer.writerows(map(astuple, rows))
+    page = MODELS.read_text(encoding="utf-8")
+    before, rest = page.split(BEGIN)
+    after = rest.split(END)[1]
+    MODELS.write_text(f"{before}{BEGIN}\n{rendered(rows, about)}\n{END}{after}", encoding="utf-8")
+
+
 def main(kinds: list[str]) -> None:
+    """Survey some types, or all and keep the survey."""
     began, rows = time.monotonic(), []
     for number, kind in enumerate(every := kinds or sorted(MODEL_MAPPING_NAMES), 1):
         rows.append(row := isolated(kind))
         print(f"{number}/{len(every)} {' | '.join(astuple(row))}", flush=True)
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row.verdict] = counts.get(row.verdict, 0) + 1
-    print(", ".join(f"{name}: {count}" for name, count in sorted(counts.items())))
+    for name, _ in VERDICTS:
+        print(f"{name}: {sum(one.verdict == name for one in rows)}")
     print(f"{time.monotonic() - began:.0f} s")
     if not kinds:
-        with PAGE.open("w", encoding="utf-8", newline="") as file:
-            file.write(f"# transformers {transformers.__version__}, {datetime.date.today()}\n")
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow([one.name for one in fields(Row)])
-            writer.writerows(map(astuple, rows))
+        write(rows)
 
 
 if __name__ == "__main__":

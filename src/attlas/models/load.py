@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from attlas.models.folder_checks import (
     check_tokenizer_files,
     without_code,
 )
+from attlas.models.holders import parts_of, plain_network
 from attlas.models.hub import downloaded
 from attlas.models.lengthened import lengthened
 from attlas.models.model import GLOBAL_CHOICE, Model, check_parts
@@ -40,7 +42,7 @@ TASKS = {
 
 
 def load(
-    model: str | Path | tuple[Any, Any] | Model | None = None,
+    model: Any = None,
     *,
     task: str = "base",
     device: str | torch.device | None = None,
@@ -53,8 +55,9 @@ def load(
     """Load a model, ready to be observed.
 
     `model` is None for the embedded default, `embedded:long` for the same lengthened to 4,096
-    tokens, a Hub ID, a folder, or `(model, tokenizer)`. Code that comes with a model is never run,
-    and only safetensors weights are read unless `allow_pickle`.
+    tokens, a Hub ID, a folder, `(model, tokenizer)`, a pipeline, or a SentenceTransformer; models
+    may be compiled or have adapters (PEFT). Code that comes with a model is never run, and only
+    safetensors weights are read unless `allow_pickle`.
 
     `task` is base, classify, mlm, lm, or auto: what the weights were saved for, or base if they
     have no head. `max_length` truncates texts further than the model does. `labels` gives a
@@ -75,21 +78,20 @@ def load(
         short = load(task=task, device=device, labels=labels, seed=seed)
         loaded = lengthened(short, skip=1)  # no later token has the position of [CLS]
         loaded = replace(loaded, name=EMBEDDED_LONG)
-    elif isinstance(model, tuple):
-        loaded = _given(model, task)
-    else:
+    elif model is None or isinstance(model, str | os.PathLike):
         loaded = _loaded(model, task, allow_pickle, labels, seed)
+    else:
+        loaded = _given(model, task)
     if device is not None:
         loaded = replace(loaded, network=loaded.network.to(device))
     saved = _global_tokens(getattr(loaded.network.config, GLOBAL_CHOICE, "first"))
     return _with_global_tokens(replace(loaded, limit=max_length, global_tokens=saved), chosen)
 
 
-def _given(model: tuple[Any, ...], task: str) -> Model:
-    """A model from (model, tokenizer)."""
-    if len(model) != 2:
-        raise ModelError(f"expected (model, tokenizer), got a tuple of {len(model)}")
-    network, tokenizer = model
+def _given(model: Any, task: str) -> Model:
+    """A model from (model, tokenizer), or from what holds both."""
+    network, tokenizer = parts_of(model)
+    network = plain_network(network)
     check_parts(network, tokenizer)
     task = _task_of(type(network).__name__) if task == "auto" else task
     name = getattr(network.config, "_name_or_path", "") or type(network).__name__
@@ -97,7 +99,7 @@ def _given(model: tuple[Any, ...], task: str) -> Model:
 
 
 def _loaded(
-    model: str | Path | None,
+    model: str | os.PathLike[str] | None,
     task: str,
     allow_pickle: bool,
     labels: Sequence[str] | None,
@@ -141,7 +143,7 @@ def _with_global_tokens(model: Model, chosen: str | tuple[int, ...] | None) -> M
     return replace(model, global_tokens=chosen)
 
 
-def _folder(model: str | Path, allow_pickle: bool) -> Path:
+def _folder(model: str | os.PathLike[str], allow_pickle: bool) -> Path:
     """The folder of that name, or one downloaded from the Hub."""
     check_model(model)
     path = Path(model).expanduser()

@@ -320,6 +320,10 @@ def text_attention(
 ) -> TextAttention:
     """The attention of one text, of which `keep` keeps what it wants, given its tokens."""
     text = Text("text", text) if isinstance(text, str) else text
+    if not isinstance(text, Text):
+        raise CorpusError(
+            f"the text is a {type(text).__name__}; give one text, as a string or an attlas.Text"
+        )
     if (problem := text.problem()) is not None:
         raise CorpusError(f"the text cannot be analysed: {problem}")
     encoded = model.encode([(0, text)])

@@ -245,6 +245,7 @@ class Model:
             self.without_dropout(),
             self.observe(sink, gates=gates, gradients=gradients) as observer,
             torch.set_grad_enabled(wanted),
+            torch.compiler.set_stance("force_eager"),  # observers are not compiled
         ):
 
             def read(batch: Batch) -> Any:
@@ -516,6 +517,8 @@ def check_parts(network: Any, tokenizer: Any) -> None:
             f"the model is a {type(network).__name__}, not a transformers model; "
             "pass (model, tokenizer) with a transformers PreTrainedModel"
         )
+    if tokenizer is None:
+        raise ModelError(f"this {type(network).__name__} has no tokenizer; pass (model, tokenizer)")
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise ModelError(
             f"the tokenizer is a {type(tokenizer).__name__}, not a transformers tokenizer; "
