@@ -93,6 +93,12 @@ DEPTHS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _ZAMBA = {"attention_hidden_size": 128, "attention_head_dim": 32}
 SPECIAL: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [1]},
+    "bailing_hybrid": {
+        "num_expert_group": 1,
+        "layer_group_size": 2,
+        "linear_head_dim": 16,
+        "linear_num_heads": 4,
+    },
     "big_bird": {"attention_type": "original_full"},  # blocks have no square weights
     "chameleon": {"vocabulary_map": {"<image>": 5}},
     "esm": {"pad_token_id": 1, "mask_token_id": 4},
@@ -100,6 +106,8 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
     "lilt": {"hidden_size": 96},
+    "mistral4": {"head_dim": 16},
+    "unlimited_ocr_text": {"num_key_value_heads": 4},
     "xmod": {"default_language": "en_XX"},
     "zamba": _ZAMBA,
     "zamba2": {**_ZAMBA, "mamba_headdim": 16, "n_mamba_heads": 8},

@@ -18,6 +18,7 @@ OWN_CODE = (
     "convbert",
     "falcon",
     "git",
+    "glm5_next_text",
     "ibert",
     "imagegpt",
     "lilt",

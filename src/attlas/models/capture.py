@@ -189,9 +189,13 @@ def _visible(mask: Tensor, keys: int) -> Tensor | None:
     """Which keys each query sees, from the mask [text, head, query, key]; None if all.
 
     Masks may contain a bias as well as very small numbers, which hide a key. If all texts, or all
-    heads, have the same pattern it is kept once: [text or 1, head or 1, query, key].
+    heads, have the same pattern it is kept once: [text or 1, head or 1, query, key]. A query for
+    which an indexer chooses no key sees all: softmax spreads it evenly.
     """
     visible = (mask if mask.dtype == torch.bool else mask > HIDDEN)[..., :keys]
+    some = visible.any(-1, keepdim=True)
+    if bool(some.any()):
+        visible = visible | ~some
     if bool(visible.all()):
         return None
     for axis in (0, 1):
