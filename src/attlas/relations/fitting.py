@@ -105,10 +105,10 @@ def pair_of_jobs(
             "pairs to compare with; give texts that are whole sentences"
         )
     penalties = tuple(float(penalty) for penalty in grid)
-    how: dict[str, Any] = {"grid": penalties, "n_unscaled": n_unscaled, "published": published}
+    options: dict[str, Any] = {"grid": penalties, "n_unscaled": n_unscaled, "published": published}
     return (
-        ReaderJob(train.all_cases, dev.all_cases, by_balanced_accuracy, **how),
-        ReaderJob(train.related_cases, dev.related_cases, by_macro_f1, **how),
+        ReaderJob(train.all_cases, dev.all_cases, by_balanced_accuracy, **options),
+        ReaderJob(train.related_cases, dev.related_cases, by_macro_f1, **options),
     )
 
 
