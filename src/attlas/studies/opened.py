@@ -431,7 +431,9 @@ class Study(Shown):
 
 @feed.register
 def _(study: Study, put: Put) -> None:
-    """Its tables, and what they were made from; not where it is, nor the names of its inputs."""
+    """Its tables, what they were made from, and what is joined to it; not where it is, nor the
+    names of its inputs.
+    """
     known = ("kind", "measures", "counts")
     feed({name: study.manifest.get(name) for name in known}, put)
     feed([study._weights, study._corpus], put)
@@ -441,6 +443,7 @@ def _(study: Study, put: Put) -> None:
         for name, about in tables.items()
     }
     feed(digests, put)
+    feed(study.others, put)
 
 
 def _atlas_name(table: str, column: str) -> str:

@@ -5,7 +5,6 @@ Addresses contain a digest of all files, so that a browser may keep them.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -16,6 +15,7 @@ from fastapi.responses import Response
 
 import attlas
 from attlas.catalogue import subjects
+from attlas.support.fingerprint import sha256
 from attlas.views.modules import IMPORT, resource, source, styles, with_imports
 from attlas.views.page import templates
 
@@ -48,7 +48,7 @@ def single_file(request: Request, digest: str, package: str, name: str) -> Respo
 
 def _file(request: Request, name: str, content: str) -> Response:
     body = content.encode()
-    tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
+    tag = f'"{sha256(body).hexdigest()[:16]}"'
     own = request.url.path.startswith(f"{address()}/")
     headers = {"ETag": tag, "Cache-Control": FOREVER if own else ASK}
     if request.headers.get("if-none-match") == tag:
@@ -73,7 +73,7 @@ def served(name: str) -> str:
 @cache
 def address() -> str:
     """The address of all files, which changes with them."""
-    digest = hashlib.sha256(attlas.__version__.encode())
+    digest = sha256(attlas.__version__.encode())
     for path in _own_files():
         digest.update(path.read_bytes())
     return f"/static/{digest.hexdigest()[:12]}"

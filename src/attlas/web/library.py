@@ -6,7 +6,6 @@ manifest stays as it is.
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from attlas.studies.folder import (
     read_manifest,
 )
 from attlas.support.errors import AttlasError, StudyError
+from attlas.support.fingerprint import sha256
 from attlas.web.refusals import without_paths
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def without_folders(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def opaque(folder: Path) -> str:
     """The id of a folder, which says nothing about where it is."""
-    return hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:ID_LENGTH]
+    return sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:ID_LENGTH]
 
 
 def _entries(given: Path, folder: Path) -> Iterator[Entry]:
