@@ -194,6 +194,18 @@ def test_a_name_is_used_once(tmp_path: Path) -> None:
         jobs.resume("none")
 
 
+@pytest.mark.parametrize("name", ["one.json", "one.log", "one"])
+def test_files_of_the_user_in_the_folder_of_jobs_are_left_alone(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("years of work")
+    with pytest.raises(Refusal, match="already"):
+        add(jobs_of(tmp_path))
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("elsewhere")
+    with pytest.raises(Refusal, match="already"):
+        add(jobs_of(tmp_path))
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+
+
 def test_the_command_that_is_shown_has_no_path(tmp_path: Path) -> None:
     given = str(tmp_path / "a file.csv")
     jobs = Jobs(tmp_path / "jobs", ["m"], [given], running(QUICK))
