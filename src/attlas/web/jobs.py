@@ -245,11 +245,17 @@ class Jobs:
             assert job.process is not None
             code = job.process.wait()
             with self._changed:
-                job.state = FINISHED if code == 0 else CANCELLED if job.is_cancelled else FAILED
-                if code in ENDED_BY_SIGNAL and not job.is_cancelled:
-                    job.state = INTERRUPTED
+                job.state = self._ended(job, code)
                 with suppress(Exception):
                     self._write(job)
+
+    def _ended(self, job: Job, code: int) -> str:
+        """The state of a job whose command ended with a code."""
+        if code == 0:
+            return FINISHED
+        if job.is_cancelled:
+            return CANCELLED
+        return INTERRUPTED if self._is_closed or code in ENDED_BY_SIGNAL else FAILED
 
     def _begin(self, job: Job) -> None:
         self._log(job.name).unlink(missing_ok=True)
