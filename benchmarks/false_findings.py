@@ -183,12 +183,17 @@ def _experiments(null: Null) -> Iterator[attlas.Experiment]:
 
 
 def results(null: Null) -> Iterator[Study]:
-    """A study, one experiment of every kind, and a study by label."""
+    """A study, one experiment of every kind, and one model by label and on other texts."""
     yield _study(null)
     for experiment in _experiments(null):
         yield attlas.run(experiment, workers=1, progress=False)
-    model, texts, measures = null.model(), null.texts(2 * SCORED), ("surface", "entropy")
+    model, measures = null.model(), ("surface", "entropy")
+    texts = null.texts(2 * SCORED)
     yield attlas.study(model, texts, measures, by="label", workers=1, progress=False)
+    a, b = (
+        attlas.study(model, null.texts(SCORED), measures, workers=1, progress=False) for _ in "ab"
+    )
+    yield a.compare(b, workers=1, progress=False)
 
 
 @dataclass

@@ -68,7 +68,7 @@ def study(
     from attlas.studies.run import study as run_study
 
     if by is not None:
-        check_groups(by, options.get("until"))
+        check_groups(by, options.pop("until", None))
         named = {"text": text, "label": label, "by": by}
         return _compared(model, texts, measures_of(measures), out, {**named, **options})
     corpus = read(texts, text=text, label=label)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attlas.catalogue import subjects
 from tests.attacks.undisturbed import COUNTING, Undisturb, assert_resumes
 from tests.attacks.verbs import VERBS
 from tests.builders.processes import Run, Start
@@ -47,6 +48,13 @@ def moments() -> list[object]:
         )
         for one in every
     ]
+
+
+def test_every_verb_that_writes_is_attacked() -> None:
+    """A verb that was added without a command in VERBS fails."""
+    lines = [verb.line for verb in VERBS.values()]
+    verbs = {"study", "look", "report", *(verb for one in subjects() for verb in one.verbs)}
+    assert {one for one in verbs if not any(line.startswith(f"{one} ") for line in lines)} == set()
 
 
 @pytest.mark.parametrize(("name", "number"), moments())

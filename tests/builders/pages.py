@@ -14,6 +14,9 @@ from attlas.views import findings as study_findings, report
 from attlas.views.section import Fact, Section, shown
 
 SECTIONS = catalogue.sections()
+PATIENCE = (
+    120_000  # milliseconds for anything in a browser, on a machine that other work keeps busy
+)
 # views are drawn one by one, and each may add menus and buttons
 VIEWS_ARE_DRAWN = """() => [...document.querySelectorAll("[data-view]")].every(
     one => "drawn" in one.dataset || one.innerText.includes("could not be drawn"))"""
@@ -70,7 +73,7 @@ def unfold(page: Any) -> None:
     page.evaluate("document.querySelectorAll('details.folded').forEach((one) => one.open = true)")
 
 
-def draw_all(page: Any, timeout: int = 60_000) -> None:
+def draw_all(page: Any, timeout: int = PATIENCE) -> None:
     """Open what is folded, and draw every chart, as printing does: also those far from the screen.
 
     A chart that cannot be drawn says so.
@@ -85,12 +88,29 @@ def draw_all(page: Any, timeout: int = 60_000) -> None:
     )
 
 
+def redrawn(page: Any, place: str, act: Callable[[], Any]) -> None:
+    """Do something, and wait until what is drawn in a place is another."""
+    before = page.locator(place).first.inner_html()
+    act()
+    changed = "([place, before]) => document.querySelector(place).innerHTML !== before"
+    page.wait_for_function(changed, arg=[place, before])
+
+
+def cpu_seconds(page: Any) -> float:
+    """What the thread of a page's scripts has used, whatever else the machine does meanwhile."""
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return next(float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
+
+
 def open_page(
     browser: Any, path: Path, context: Any = None, **options: Any
 ) -> tuple[Any, list[str]]:
     """A page opened from a file with the network off, its views drawn; what went wrong in it."""
     context = context or browser.new_context(offline=True, **options)
     page = context.new_page()
+    page.set_default_timeout(PATIENCE)
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on(

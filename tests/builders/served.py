@@ -22,6 +22,7 @@ from attlas.web.jobs import Jobs
 from attlas.web.library import Library
 from attlas.web.looks import Looks
 from attlas.web.safety import Access, Guard, access_for
+from tests.builders.pages import PATIENCE, VIEWS_ARE_DRAWN
 
 PAGE = {"accept": "text/html,*/*"}
 CHANGE = {"content-type": "application/json", "x-attlas": "1"}
@@ -95,9 +96,10 @@ def until_ready(client: TestClient, about: Mapping[str, Any], seconds: float = 6
     return str(about["id"])
 
 
-def opened(browser: Any, address: str, **options: Any) -> tuple[Any, list[str]]:
-    """A page of the server and what went wrong in it, requests to other servers included."""
+def watched(browser: Any, address: str, **options: Any) -> tuple[Any, list[str]]:
+    """An empty page, and what will go wrong in it, requests to other servers included."""
     page = browser.new_context(**options).new_page()
+    page.set_default_timeout(PATIENCE)
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("dialog", lambda dialog: (wrong.append("a script of a text ran"), dialog.dismiss()))
@@ -114,6 +116,18 @@ def opened(browser: Any, address: str, **options: Any) -> tuple[Any, list[str]]:
             else None
         ),
     )
-    page.goto(address)
-    page.wait_for_selector("html[data-ready]")
     return page, wrong
+
+
+def shown(page: Any) -> Any:
+    """A page of the server once its views are drawn."""
+    page.wait_for_selector("html[data-ready]", state="attached")
+    page.wait_for_function(VIEWS_ARE_DRAWN)
+    return page
+
+
+def opened(browser: Any, address: str, **options: Any) -> tuple[Any, list[str]]:
+    """A page of the server and what went wrong in it."""
+    page, wrong = watched(browser, address, **options)
+    page.goto(address)
+    return shown(page), wrong

@@ -641,7 +641,7 @@ def test_reproduce_betti(
     assert done.returncode == 0, done.stderr
     titles = ("CoLA, public dev sentences", "SMS spam", "IMDB, at most 128 tokens")
     assert done.stderr.splitlines() == [
-        f"{title}, {way}" for title in titles for way in ("published", "corrected")
+        f"{title}, {way}" for title in titles for way in ("published", "sound")
     ]
     out = tmp_path / "betti"
     table = (out / "betti.md").read_text()
@@ -671,7 +671,7 @@ def test_reproduce_betti(
     assert pictures == sorted(
         f"figure1-{task}-{column}.png"
         for task in ("cola", "sms_spam", "imdb")
-        for column in ("published", "corrected", "seen")
+        for column in ("published", "sound", "seen")
     )
     for name in pictures:
         assert (out / name).read_bytes().startswith(b"\x89PNG")
@@ -696,15 +696,14 @@ def test_reproduce_betti(
     assert content == json.loads((out / "betti.json").read_text())
     text = json.dumps(content)
     assert all(
-        name in text
-        for name in ("cola", "sms_spam", "imdb", "published", "corrected", "random_model")
+        name in text for name in ("cola", "sms_spam", "imdb", "published", "sound", "random_model")
     )
-    tuned = json.loads((out / "parts/cola-model-corrected/finetune.json").read_text())
+    tuned = json.loads((out / "parts/cola-model-sound/finetune.json").read_text())
     held = [
         json.loads(line)["text"]
-        for line in (out / "parts/cola-model-corrected/held_out.jsonl").read_text().splitlines()
+        for line in (out / "parts/cola-model-sound/held_out.jsonl").read_text().splitlines()
     ]
-    fitted = json.loads((out / "parts/cola-topology-corrected/result.json").read_text())["texts"][
+    fitted = json.loads((out / "parts/cola-topology-sound/result.json").read_text())["texts"][
         "train"
     ]
     assert len(held) == tuned["counts"]["held_out"] == fitted == 9  # a fifth of 45
@@ -713,10 +712,10 @@ def test_reproduce_betti(
     ours = content["ours"]["cola"]
     assert {name: found["texts"]["train"] for name, found in ours.items()} == {
         "published": 45,
-        "corrected": 9,
+        "sound": 9,
         "seen": 9,
     }
-    assert ours["seen"]["model"] == ours["corrected"]["model"]
+    assert ours["seen"]["model"] == ours["sound"]["model"]
 
 
 def test_no_text_of_a_task_is_on_two_sides(tmp_path: Path) -> None:
@@ -1326,7 +1325,7 @@ WRONG_CALLS: dict[str, tuple[list[str], str]] = {
     ),
     "reproduce: an unknown convention": (
         ["reproduce", "betti", "--data-root", "taken", "--convention", "mine"],
-        "there is no convention 'mine'; they are published, corrected",
+        "there is no convention 'mine'; they are published, sound",
     ),
     "reproduce: an empty file": (
         ["reproduce", "betti", "--data-root", "bare", "--tasks", "cola"],

@@ -15,7 +15,7 @@ import pytest
 from attlas.cli.app import print_experiment
 from attlas.dynamics.section import by_scale, cells as cell_names, tokens as token_charts
 from attlas.dynamics.section.cells import model_title
-from attlas.dynamics.section.findings import where_it_breaks
+from attlas.dynamics.section.findings import separation_note
 from attlas.dynamics.summary import CELL, with_intervals
 from attlas.studies.folder import Folder
 from attlas.studies.opened import Study
@@ -630,10 +630,9 @@ def test_what_is_found_comes_with_its_control(tmp_path: Path) -> None:
         "0.95], frequency alone 0.71, before training 0.50 (n = 40).",
         "The classifier (dot, scale 10) predicts labels: accuracy 0.82 [0.80, 0.84], majority "
         "class 0.50, published 0.82 (n = 1,821). Above the control: all 2 classifiers.",
-        "Classifiers (of 2) whose 95% CI of the separation is not above chance (0.50): 1 (dot, "
-        "scale 100); not above frequency alone (0.71): 1 (dot, scale 100); not above chance "
-        "against neutral tokens that meet the minimum frequency of polarity tokens: 1 (dot, scale "
-        "100).",
+        "Of 2 classifiers, the 95% CI of the separation is above chance (0.50) in 1 (dot, scale "
+        "10), above frequency alone (0.71) in 1 (dot, scale 10), and above chance against neutral "
+        "tokens that meet the minimum frequency of polarity tokens in 1 (dot, scale 10).",
         "At the largest scale, 100, positive tokens have lower attention scores than negative "
         "ones, by 1.20 pooled standard deviations (dot), at scale 10 higher by 0.10; with plain "
         "dot attention, the gap has the sign of V·W in 1 of 2 classifiers.",
@@ -642,7 +641,7 @@ def test_what_is_found_comes_with_its_control(tmp_path: Path) -> None:
     ]
     assert set(findings_of(study, "dynamics")) <= set(findings(study))
     assert (
-        where_it_breaks(study.table("dynamics")) in SECTIONS["dynamics"].figures(study)[1].caption
+        separation_note(study.table("dynamics")) in SECTIONS["dynamics"].figures(study)[1].caption
     )
     assert facts(study) == [
         ("model", "2 classifiers: dot; scale 10, 100; 1 seed"),
@@ -674,14 +673,14 @@ def test_classifiers_that_fail_at_one_scale_are_named_together() -> None:
     rows = rows.assign(
         separation_low=np.where(low, 0.4, 0.8), separation_count=np.where(low, 0.6, 0.7)
     )
-    assert where_it_breaks(rows) == (
-        "Classifiers (of 8) whose 95% CI of the separation is not above chance (0.50): 4 (all at "
-        "scale 0.001); not above frequency alone (0.60 to 0.70): 4 (all at scale 0.001)."
+    assert separation_note(rows) == (
+        "Of 8 classifiers, the 95% CI of the separation is above chance (0.50) in 4 (all at scale "
+        "10), above frequency alone (0.60 to 0.70) in 4 (all at scale 10)."
     )
-    assert "(0.50): none; not above" in where_it_breaks(rows.assign(separation_low=0.9))
-    assert "(0.50): all; not above" in where_it_breaks(rows.assign(separation_low=0.4))
+    assert "(0.50) in all, above" in separation_note(rows.assign(separation_low=0.9))
+    assert "(0.50) in none, above" in separation_note(rows.assign(separation_low=0.4))
     most = rows.assign(separation_low=[0.4] * 6 + [0.9] * 2)
-    assert ": 6 (all but additive, scale 0.001; additive, scale 10); not" in where_it_breaks(most)
+    assert " in 2 (additive, scale 0.001; additive, scale 10), above" in separation_note(most)
 
 
 def test_every_seed_is_a_comparison(tmp_path: Path) -> None:

@@ -996,7 +996,7 @@ def test_heads_on_the_map_are_named_by_what_they_find(
     assert re.search(rf"best fixed offset \([+-]\d+\) {baseline}", obj)
     for begins in (
         "Attention predicts dependency trees: UAS ",
-        "Attention adds to words and distances in parsing: UAS ",
+        "Attention improves parsing over words and distances: UAS ",
     ):
         assert any(line.startswith(begins) for line in lines), begins
     best_head = done["coreference"].result["best"][0]

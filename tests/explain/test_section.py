@@ -106,8 +106,8 @@ def test_findings_put_the_published_number_beside_the_sound_one(done: attlas.Stu
     ]
     for convention in ("sound", "published"):
         value = table["attention_all", "keywords", convention, "tau"]
-        assert re.search(rf"(tau|as 0\)) {value:.2f}\b", line), line
-    assert " with chance " in line
+        assert re.search(rf"(tau|as 0\):) {value:.2f}\b", line), line
+    assert line.count("chance ") == 2
 
 
 def test_one_explanation_as_a_page_a_picture_and_in_a_notebook(

@@ -49,3 +49,14 @@ def test_nothing_escapes_the_formatter() -> None:
     files = [*SOURCE.rglob("*.py"), *Path(__file__).parents[1].rglob("*.py")]
     found = [str(path) for path in files for mark in marks if mark in path.read_text("utf-8")]
     assert found == []
+
+
+def test_lines_have_at_most_100_columns() -> None:
+    """Also those with a pragma, which ruff does not measure."""
+    found = [
+        f"{path.relative_to(SOURCE)}:{number}"
+        for path in SOURCE.rglob("*.py")
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if len(line) > 100
+    ]
+    assert found == []

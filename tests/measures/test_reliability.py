@@ -43,15 +43,16 @@ def test_a_ranking_that_halves_do_not_share_is_warned_of() -> None:
     surface = planted("surface", previous=0.98, next=0.31, first=-0.5, sep=nan)
     (note,) = SECTIONS["surface"].notes(surface)
     assert note == (
-        "Ranking of heads by attention to the previous token 0.98, the next token 0.31: split-half "
-        "reliability (n = 40 and 38 texts in the halves; 0 is chance)."
+        "Split-half reliability of the ranking of heads by attention to: the previous token 0.98, "
+        "the next token 0.31 (n = 40 and 38 texts; 0 is chance)."
     )
     (warning,) = SECTIONS["surface"].warnings(surface)  # nothing is claimed of the first token
     assert warning.startswith("Heads cannot be ranked by attention to the next token: the ranking")
     assert "reliability of 0.31 (below 0.5)" in warning
     entropy = planted("entropy", entropy=0.5, cls_entropy=0.49)
     assert (
-        "by entropy 0.50, entropy in the row of [CLS] 0.49" in SECTIONS["entropy"].notes(entropy)[0]
+        "by: entropy 0.50, entropy in the row of [CLS] 0.49"
+        in SECTIONS["entropy"].notes(entropy)[0]
     )
     (warning,) = SECTIONS["entropy"].warnings(entropy)
     assert "in the row of [CLS]" in warning
@@ -68,4 +69,4 @@ def test_a_report_has_the_note_and_a_reliable_study_no_warning() -> None:
     study: Study = attlas.study(tiny("bert"), texts, "surface,entropy", workers=1, progress=False)
     sections = {name: SECTIONS[name] for name in ("surface", "entropy")}
     assert [line for one in sections.values() for line in one.warnings(study)] == []
-    assert render(study, sections).count("split-half reliability") == 2
+    assert render(study, sections).count("Split-half reliability") == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,9 +13,11 @@ import attlas
 from attlas.core.batch import Batch
 from attlas.core.measure import Measure, Outputs, Shape
 from attlas.core.states import Moments, State
+from attlas.experiments.run import input_files
 from attlas.explain.measure import Explanations
 from attlas.studies.opened import Study
 from attlas.support.errors import StudyError
+from attlas.support.fingerprint import fingerprint
 from attlas.testing import tiny
 
 QUIET: dict[str, Any] = {"progress": False, "workers": 1}
@@ -47,6 +49,20 @@ def test_tokens_are_found_in_a_study_with_other_shards(tmp_path: Path) -> None:
     tokens = together.tokens("totals", last[0], last[1]["text"])
     pd.testing.assert_frame_equal(tokens, totals.table("totals", text=last[1]["text"]))
     assert len(tokens)
+
+
+def test_what_is_joined_to_a_study_counts_where_it_is_compared() -> None:
+    """Heads are matched on the texts that a study has from another one joined to it."""
+    model, texts = tiny("bert"), [f"a cat sat on mat {number}" for number in range(6)]
+    study = attlas.study(model, texts, ["entropy"], **QUIET)
+    more, fewer = (attlas.study(model, texts[:n], ["totals"], **QUIET) for n in (6, 5))
+    bare = Study(study.folder, {**study.manifest, "tables": {}})
+    joined = [replace(bare, others=others) for others in ((), (more,), (fewer,), (more, fewer))]
+    assert len({fingerprint(one) for one in joined}) == 4
+    named = [
+        input_files(attlas.Compare(studies=[one, study]))["studies"] for one in (bare, *joined[1:3])
+    ]
+    assert len(set(named)) == 3
 
 
 @dataclass

@@ -13,6 +13,7 @@ from scipy.stats import t
 
 import attlas
 from attlas.cli.study import StudyCommand
+from attlas.core.text import Text
 from attlas.corpora import Corpus
 from attlas.measures.surface import COLUMNS, Surface
 from attlas.studies import Study
@@ -205,3 +206,9 @@ def test_groups_are_not_compared_on_the_first_texts_alone(tmp_path: Path) -> Non
     with pytest.raises(StudyError, match=r"until \(--until\) cannot be given with by"):
         StudyCommand(data="embedded:messages", by="label", until=UNTIL)
     assert not (tmp_path / "one").exists()
+    texts = [
+        Text(str(number), f"a cat sat {number}", label="ab"[number % 2]) for number in range(4)
+    ]
+    assert attlas.study(tiny("bert"), texts, "surface", by="label", until=None, **QUIET).has(
+        "groups"
+    )

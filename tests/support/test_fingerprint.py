@@ -383,6 +383,87 @@ def test_a_class_from_a_prompt_is_known_by_its_code() -> None:
     assert len({made(1), made(2), made(1, default=1), made(1, attribute=1)}) == 4
 
 
+NOTEBOOK = """
+from functools import cache, cached_property, partial, wraps
+import numpy as np
+
+FACTOR = {constant}
+TABLE = np.arange(5) + {array}
+
+def loud(function):
+    @wraps(function)
+    def inner(value):
+        return function(value) + {wrapper}
+    return inner
+
+def helper(value):
+    return again(value) * {helper}
+
+def again(value):
+    return {deep} if value else helper(value)  # each calls the other
+
+@cache
+def remembered(value):
+    return value + {remembered}
+
+@loud
+def wrapped(value):
+    return value + {wrapped}
+
+part = partial(helper, {partial})
+network = object()  # has no fingerprint
+
+class Base:
+    def base(self, value):
+        return [wrapped(one) for one in value]
+
+    def run(self, value):
+        return {base}
+
+class Mine(Base):
+    @cached_property
+    def late(self):
+        return {late}
+
+    def run(self, value):
+        known = super().run(value) + remembered(value) + part() + Mine.__name__
+        return helper(value) * FACTOR + TABLE.sum() + known
+
+def direct(value):
+    return Mine().run(value), network
+
+from attlas.support.fingerprint import fingerprint
+print(fingerprint(Mine), fingerprint(direct))
+"""
+CELLS = (
+    "constant",
+    "array",
+    "wrapper",
+    "helper",
+    "deep",
+    "remembered",
+    "wrapped",
+    "partial",
+    "late",
+    "base",
+)
+
+
+def test_what_a_function_of_a_notebook_calls_counts() -> None:
+    """Another cell of the notebook has changed, not the class or the function itself."""
+
+    def prints(changed: str = "") -> tuple[str, ...]:
+        code = NOTEBOOK.format(**{cell: int(cell == changed) + 1 for cell in CELLS})
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return tuple(done.stdout.split())
+
+    plain = prints()
+    assert prints() == plain
+    for changed in CELLS:
+        assert not set(prints(changed)) & set(plain), changed
+
+
 def test_no_identity_is_made_any_other_way() -> None:
     """Nothing is known by its repr, and digests are made in one place."""
     root = Path(attlas.__file__).parent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,11 +17,12 @@ from attlas.studies.opened import Study
 from attlas.testing import tiny
 from attlas.web.jobs import Jobs, log_tail
 from attlas.web.refusals import Refusal
+from tests.builders.served import listening, opened, shown
 
 TEXTS = "\n".join(f"a cat number {number} sees the dog in the film" for number in range(12))
 SLOW = """
 import json, signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 print("attlas: a warning", file=sys.stderr)
 print("Reading 1/2: texts", file=sys.stderr, flush=True)
 try:
@@ -66,8 +68,8 @@ def until(jobs: Jobs, *states: str, name: str = "one", seconds: float = 60) -> d
     return about
 
 
-def until_progress(jobs: Jobs) -> dict[str, Any]:
-    end = time.monotonic() + 30
+def until_progress(jobs: Jobs, seconds: float = 60) -> dict[str, Any]:
+    end = time.monotonic() + seconds
     while not (about := jobs.about(jobs.job("one")))["done"]:
         assert time.monotonic() < end, about
         time.sleep(0.02)
@@ -194,6 +196,18 @@ def test_a_name_is_used_once(tmp_path: Path) -> None:
         jobs.resume("none")
 
 
+@pytest.mark.parametrize("name", ["one.json", "one.log", "one"])
+def test_files_of_the_user_in_the_folder_of_jobs_are_left_alone(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("years of work")
+    with pytest.raises(Refusal, match="already"):
+        add(jobs_of(tmp_path))
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("elsewhere")
+    with pytest.raises(Refusal, match="already"):
+        add(jobs_of(tmp_path))
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+
+
 def test_the_command_that_is_shown_has_no_path(tmp_path: Path) -> None:
     given = str(tmp_path / "a file.csv")
     jobs = Jobs(tmp_path / "jobs", ["m"], [given], running(QUICK))
@@ -233,3 +247,51 @@ def test_the_folder_is_that_of_the_terminal(
     )
     assert {"surface", "entropy"} <= set(Study.open("runs/mine").tables)
     assert "progress " in (tmp_path / "runs/mine.log").read_text()
+
+
+@pytest.mark.costly
+def test_a_job_of_a_server_in_the_background_can_be_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a shell starts in the background ignores Ctrl-C, and passes that on."""
+    tiny("bert").save(tmp_path / "model")
+    (tmp_path / "texts.txt").write_text(TEXTS * 1_000)
+    monkeypatch.setitem(os.environ, "HF_HUB_OFFLINE", "1")
+    jobs = Jobs(tmp_path / "jobs", [str(tmp_path / "model")], [str(tmp_path / "texts.txt")])
+    monkeypatch.setattr("attlas.web.jobs.PATIENCE", 200.0)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        jobs.submit("one", "study", jobs.corpora[0], jobs.models[0], {})
+        until_progress(jobs, 240)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    jobs.cancel("one")
+    until(jobs, "cancelled", seconds=180)
+    process = jobs.job("one").process
+    assert process is not None
+    assert process.poll() == 130
+
+
+def test_a_job_is_run_left_cancelled_and_resumed_in_a_browser(tmp_path: Path, browser: Any) -> None:
+    jobs = jobs_of(tmp_path / "jobs", SLOW)
+    (tmp_path / "runs").mkdir()
+    with listening([tmp_path / "runs"], {}, jobs) as one:
+        page, wrong = opened(browser, f"{one.address}/jobs")
+        page.get_by_label("name").fill("one")
+        page.keyboard.press("Enter")
+        row = page.locator("[data-job=one]")
+        row.locator("progress").wait_for()
+        assert "attlas study --data texts.csv --model m" in row.inner_text()
+        page.goto(one.address)  # leaving the page loses nothing
+        shown(page)
+        assert jobs.job("one").state == "running"
+        page.goto(f"{one.address}/jobs")
+        shown(page)
+        page.get_by_role("button", name="cancel one").click()
+        page.locator("[data-job=one][data-state=cancelled]").wait_for()
+        assert jobs.job("one").state == "cancelled"
+        page.get_by_role("button", name="resume one").click()
+        page.locator("[data-job=one][data-state=running]").wait_for()
+        assert wrong == []
+        page.context.close()
+        jobs.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from attlas.studies.folder import MANIFEST
+from attlas.studies.folder import MANIFEST, PARTS
 from attlas.support.errors import AttlasError
 from attlas.web.library import Cache, Library, UnknownStudyError
 from tests.builders.studies import OLD
@@ -79,6 +79,41 @@ def test_links_that_lead_out_are_not_followed(runs: Path, tmp_path: Path) -> Non
     listed["files"] = {f"tables/{table.name}": None, **listed.get("files", {})}
     manifest.write_text(json.dumps(listed))
     assert [one.status for one in Library([runs]).entries()] == ["damaged"]
+
+
+@pytest.mark.parametrize("what", ["part", "table of a part", "table that is not listed"])
+def test_links_inside_a_result_are_not_followed(what: str, runs: Path, tmp_path: Path) -> None:
+    own, part = runs / "syntax", runs / "syntax" / PARTS / "tree"
+    shutil.copytree(OLD / "tree", part)
+    linked = {
+        "part": part,
+        "table of a part": part / "tables" / "tree.parquet",
+        "table that is not listed": own / "tables" / "syntax.parquet",
+    }[what]
+    if what == "table that is not listed":
+        manifest = json.loads((own / MANIFEST).read_text())
+        manifest["files"] = {}
+        (own / MANIFEST).write_text(json.dumps(manifest))
+    linked.rename(tmp_path / "elsewhere")
+    linked.symlink_to(tmp_path / "elsewhere")
+    library = Library([runs])
+    assert [one.status for one in library.entries()] == ["damaged"]
+    with pytest.raises(AttlasError):
+        library.study(library.entries()[0])
+
+
+def test_what_is_asked_for_in_vain_is_not_remembered() -> None:
+    cache: Cache[bytes] = Cache(10, len)
+
+    def fail() -> bytes:
+        raise UnknownStudyError("no such text")
+
+    for number in range(20):
+        with pytest.raises(UnknownStudyError):
+            cache.get((str(number),), fail)
+        cache.get(("known",), lambda: b"1")
+    assert not cache._making
+    assert cache.used == 1
 
 
 def test_the_cache_is_bounded_and_makes_each_value_once() -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fastapi.testclient import TestClient
 
+from attlas.web.app import create_app
 from attlas.web.body import linked_heads
 from attlas.web.export import csv_parts, safe_cell
+from attlas.web.library import Library
 from attlas.web.search import PAGE, Search, TextList
 from attlas.web.tabs import TABS
 from tests.builders.studies import OLD, measured
@@ -143,6 +147,21 @@ def test_tables_are_files() -> None:
     assert pq.read_table(io.BytesIO(parquet.content)).to_pandas().equals(frame)
     for path in ("tables/none", "files/none.csv", "files/..%2fmanifest.csv"):
         assert client().get(f"/s/{study_id()}/{path}").status_code == 404, path
+
+
+def test_a_table_that_became_a_link_is_not_a_file(tmp_path: Path) -> None:
+    shutil.copytree(OLD / "syntax", tmp_path / "runs" / "syntax")
+    own = TestClient(create_app(Library([tmp_path / "runs"])), "http://127.0.0.1")
+    study = own.get("/api/studies").json()[0]["id"]
+    assert own.get(f"/s/{study}/files/syntax.parquet").status_code == 200
+    (tmp_path / "secret").write_text("a secret")
+    table = tmp_path / "runs/syntax/tables/syntax.parquet"
+    table.unlink()
+    table.symlink_to(tmp_path / "secret")
+    for path in ("files/syntax.parquet", "files/syntax.csv", "tables/syntax"):
+        answer = own.get(f"/s/{study}/{path}")
+        assert answer.status_code == 404
+        assert "secret" not in answer.text
 
 
 @pytest.mark.parametrize("bad", ["=1+2", "+1", "-cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "  =1"])

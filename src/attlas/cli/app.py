@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attlas.support.options import WORKERS, Option, checked, help_of
+from attlas.support.options import MODEL_HELP, WORKERS, Option, checked, help_of
 
 if TYPE_CHECKING:
     from attlas.studies import Study
@@ -50,7 +50,6 @@ NEXT = {  # after an experiment, by its kind
     "lengthen": "attlas look --file TEXT.txt --model {folder} --html look.html",
     "relations": 'attlas relations extract --extractor {folder} "TEXT"',
 }
-MODEL_HELP = "Folder, Hub ID or embedded:long (default: the embedded model)."
 JSON_HELP = "Print JSON instead of text."
 FORCE_HELP = "Overwrite files that already exist."
 FRESH_HELP = "Delete the results of an earlier run in this folder."

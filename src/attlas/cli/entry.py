@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 
@@ -19,6 +20,7 @@ from attlas.cli.app import app
 from attlas.cli.extract import add_extract
 from attlas.cli.subjects import add_verbs
 from attlas.support.errors import AttlasError
+from attlas.support.progress import is_followed
 
 __all__ = ["app", "report", "reproduce", "run", "serve", "study", "tour"]
 
@@ -31,6 +33,8 @@ def run() -> int:
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # idle threads of torch sleep, not spin
+    if is_followed():  # a server in the background ignores Ctrl-C, its jobs must not
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     warnings.formatwarning = lambda message, *_, **__: f"attlas: {message}\n"
     try:
         code = app(standalone_mode=False)

@@ -15,7 +15,6 @@ from attlas.cli.app import (
     FORCE_HELP,
     FRESH_HELP,
     JSON_HELP,
-    MODEL_HELP,
     REPORT_HELP,
     app,
     log_step,
@@ -33,6 +32,7 @@ from attlas.support.errors import AttlasError
 from attlas.support.fingerprint import fingerprint
 from attlas.support.heads import layer_and_head
 from attlas.support.options import (
+    MODEL_HELP,
     check_fields,
     declared,
     given,
@@ -82,12 +82,14 @@ class StudyCommand:
     )
     model: str | None = given(MODEL_HELP, None)
     measures: str = option(
-        "all", "Comma-separated measures, or all; parameters in parentheses: topk(k=5,keep=words)."
+        "all",
+        "Comma-separated measures, or all, which excludes those that take a forward pass or more; "
+        "parameters in parentheses: topk(k=5,keep=words).",
     )
     by: str | None = option(
         None,
-        "Compare groups of texts, in numbers with a standard error (surface, entropy, ...): "
-        "label, prediction (right and wrong), or a column.",
+        "Compare groups of texts by label, by prediction (right and wrong) or by a column; only "
+        "numbers with a standard error are compared (surface, entropy, ...).",
     )
     out: Path | None = option(None, "Folder for the results (default: runs/NAME).")
     text: str | None = option(None, "Column of the text.")

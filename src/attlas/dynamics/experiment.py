@@ -159,8 +159,9 @@ class Dynamics(Experiment):
     )
     rule: str = option(
         "code",
-        "Polarity tokens: code, as in the code of Sun and Lu 2020 (words of one class only count); "
-        "paper, as in their text (they do not); balanced, for classes of unequal size.",
+        "Polarity tokens: code, as in the code of Sun and Lu 2020, which includes words of one "
+        "class only; paper, as in their text, which excludes them; balanced: as code, for classes "
+        "of unequal size.",
         choices=RULES,
     )
     by_encoder: tuple[str, ...] | None = option(

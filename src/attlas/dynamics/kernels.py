@@ -145,7 +145,9 @@ def pool(vectors, weights, starts, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def pool_backward(vectors, weights, starts, grad, by_vector, by_score):  # type: ignore[no-untyped-def]
+def pool_backward(  # type: ignore[no-untyped-def]
+    vectors, weights, starts, grad, by_vector, by_score
+):
     """Gradients of vectors and scores from the gradient [text, dimension] of `pool`."""
     for text in range(len(starts) - 1):
         start, stop = starts[text], starts[text + 1]

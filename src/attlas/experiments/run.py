@@ -338,7 +338,8 @@ def _files(about: Given, value: Any) -> list[Path] | None:
         folder = folder_of(value)
         return None if folder is None else [folder]
     if about.is_study:
-        return [one.folder / MANIFEST for one in opened_studies(value)]
+        several = opened_studies(value)
+        return [one.folder / MANIFEST for study in several for one in (study, *study.others)]
     if about.of in (FILE, FILE_OR_MODEL):
         if not isinstance(value, str | os.PathLike):
             return None

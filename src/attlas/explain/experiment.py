@@ -10,11 +10,11 @@ from attlas.experiments.experiment import Experiment
 from attlas.support.errors import AttlasError
 from attlas.support.options import (
     FILE,
-    MODEL,
     ModelLike,
     TextsLike,
     given,
     max_length_opening,
+    model_input,
     opening,
     option,
     seed_option,
@@ -71,9 +71,7 @@ class Explain(Experiment):
     data: TextsLike = given(
         "Texts, as for attlas study; human rationales (ERASER, HateXplain) are used if present."
     )
-    model: ModelLike | None = given(
-        "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
-    )
+    model: ModelLike | None = model_input()
     importance: Any = given(
         "Result folder of a study with the measure importance, which weights the heads "
         "(default: it is measured).",
@@ -125,7 +123,8 @@ class Explain(Experiment):
     )
     keep: tuple[str, ...] = option(
         ("all", "ordinary", "keywords"),
-        f"Tokens that are compared: {', '.join(KEEPS)}; keywords:de for German.",
+        "Tokens that are compared: all; ordinary (no special tokens); words (no punctuation); "
+        "keywords (no stop words; keywords:de for German).",
     )
     p: float = option(
         0.9,

@@ -41,9 +41,9 @@ def spread_shifts(n: int, most: int = SHIFTS) -> Ints:
 def band(values: Floats) -> Band:
     """The band that leaves out equally many of the highest and lowest values, at most 5% of them.
 
-    Its ends are values that occurred. With r left out on each side, up to and with its ends, a
-    further value falls inside with a probability of 1 - 2r / (k + 1) if all k + 1 are
-    exchangeable; below 39 values that is less than 95%, and the band is their whole range.
+    Its ends are the r-th lowest and the r-th highest of k values. A further value falls inside with
+    a probability of 1 - 2r / (k + 1) if all k + 1 are exchangeable; below 39 values that is less
+    than 95%, and the band is their whole range.
 
     >>> band(np.arange(199.0))
     Band(low=4.0, high=194.0, level=0.95, shifts=199)

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 from attlas.experiments.experiment import Experiment
 from attlas.support.options import (
-    MODEL,
     ModelLike,
     TextsLike,
     given,
     max_length_opening,
+    model_input,
     opening,
     option,
     seed_option,
@@ -58,9 +58,7 @@ class Finetune(Experiment):
     dev: TextsLike | None = given(
         "Texts to score each epoch on (default: a tenth of the texts).", None
     )
-    model: ModelLike | None = given(
-        "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
-    )
+    model: ModelLike | None = model_input()
     epochs: int | None = option(
         None,
         f"Maximum number of epochs (default: {EPOCHS}, or as many as give {MIN_STEPS} steps).",

@@ -27,7 +27,9 @@ class Lengthen(Experiment):
     default_out: ClassVar[str] = ""
 
     model: ModelLike | None = given(
-        "Folder or Hub ID of a BERT or RoBERTa (default: the embedded model).", None, of=MODEL
+        "Folder or Hub ID of a BERT or RoBERTa (default: the embedded model, all-MiniLM-L6-v2).",
+        None,
+        of=MODEL,
     )
     length: int = option(
         4096, "Maximum number of tokens of the long model.", at_least=1, at_most=262_144

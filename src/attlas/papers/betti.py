@@ -37,10 +37,10 @@ from attlas.views.numbers import head_name, number
 SEED = 0
 HELD_OUT = 0.2  # of the texts for fine-tuning, where the classifier needs texts it has not seen
 LEARNING_RATE = 1e-4
-CONVENTIONS = ("published", "corrected")
+CONVENTIONS = ("published", "sound")
 COLUMNS = {
     "published": "ours, as published",
-    "corrected": "ours, classifier fitted on texts held out of fine-tuning",
+    "sound": "ours, classifier fitted on texts held out of fine-tuning",
     "seen": "the same model, classifier fitted on as many texts of its fine-tuning",
 }
 
@@ -202,10 +202,10 @@ class _Run(Recipe):
     def _experiments(self, name: str, parts: Parts, convention: str) -> Iterator[tuple[str, Study]]:
         """Fine-tune and run the experiments of one convention.
 
-        Corrected, the classifier is also fitted on as many texts as were held out, but seen in
-        fine-tuning.
+        In the sound one, the classifier is also fitted on as many texts as were held out, but
+        seen in fine-tuning.
         """
-        corrected = convention == "corrected"
+        sound = convention == "sound"
         tuned = run(
             Finetune(
                 texts=parts.train,
@@ -213,18 +213,18 @@ class _Run(Recipe):
                 model=self.model,
                 epochs=TASKS[name].epochs,
                 learning_rate=LEARNING_RATE,
-                hold_out=HELD_OUT if corrected else 0.0,
+                hold_out=HELD_OUT if sound else 0.0,
                 seed=SEED,
             ),
             self.inside(f"{name}-model-{convention}"),
             **self.options,
         )
         fitted = {convention: parts.train}
-        if corrected:
+        if sound:
             held_out = labelled(tuned.folder / HELD_OUT_FILE)
             seen = exclude(parts.train, held_out)
             fitted = {
-                "corrected": held_out,
+                "sound": held_out,
                 "seen": split(seen, len(held_out) / len(seen), SEED)[1],
             }
         for column, texts in fitted.items():

@@ -1,6 +1,7 @@
-"""Fitting readers: which cases are related, and by which relation.
+"""Fitting readers, two linear classifiers: which cases are related, and by which relation.
 
-Attention and every control are fitted in the same way. Each reader is one job, so that an
+A case is two phrases of a text, with the words of a relation between them where a data set marks
+these. Attention and every control are fitted in the same way. Each reader is one job, so that an
 interrupted run loses one reader at most.
 """
 
@@ -55,7 +56,7 @@ class Labelled(NamedTuple):
 
 
 class Readers(NamedTuple):
-    """Is a case related, and how."""
+    """The two classifiers of one kind of features: is a case related, and by which relation?"""
 
     related: LinearReader  # classes RELATED
     named: LinearReader
@@ -104,10 +105,10 @@ def pair_of_jobs(
             "pairs to compare with; give texts that are whole sentences"
         )
     penalties = tuple(float(penalty) for penalty in grid)
-    how: dict[str, Any] = {"grid": penalties, "n_unscaled": n_unscaled, "published": published}
+    options: dict[str, Any] = {"grid": penalties, "n_unscaled": n_unscaled, "published": published}
     return (
-        ReaderJob(train.all_cases, dev.all_cases, by_balanced_accuracy, **how),
-        ReaderJob(train.related_cases, dev.related_cases, by_macro_f1, **how),
+        ReaderJob(train.all_cases, dev.all_cases, by_balanced_accuracy, **options),
+        ReaderJob(train.related_cases, dev.related_cases, by_macro_f1, **options),
     )
 
 

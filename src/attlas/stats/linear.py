@@ -1,4 +1,4 @@
-"""Linear readers: multinomial logistic regression on whitened features, tuned on held-out texts.
+"""Readers: linear classifiers, multinomial logistic regression tuned on held-out texts.
 
 Features are standardised and then whitened (their principal axes scaled to about one, small ones
 less), so that an L2 penalty treats all directions of the data alike and L-BFGS needs tens of steps,

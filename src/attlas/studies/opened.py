@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,7 +21,13 @@ from attlas.studies.folder import (
     read_manifest,
 )
 from attlas.support.errors import StudyError
-from attlas.support.files import read_json, write_bytes, write_errors
+from attlas.support.files import (
+    read_json,
+    remove_with,
+    unnamed_folder,
+    write_bytes,
+    write_errors,
+)
 from attlas.support.fingerprint import Put, feed, sha256_of
 from attlas.support.heads import parse_head
 from attlas.support.outputs import PAGE, check_output
@@ -431,7 +435,9 @@ class Study(Shown):
 
 @feed.register
 def _(study: Study, put: Put) -> None:
-    """Its tables, and what they were made from; not where it is, nor the names of its inputs."""
+    """Its tables, what they were made from, and what is joined to it; not where it is, nor the
+    names of its inputs.
+    """
     known = ("kind", "measures", "counts")
     feed({name: study.manifest.get(name) for name in known}, put)
     feed([study._weights, study._corpus], put)
@@ -441,6 +447,7 @@ def _(study: Study, put: Put) -> None:
         for name, about in tables.items()
     }
     feed(digests, put)
+    feed(study.others, put)
 
 
 def _atlas_name(table: str, column: str) -> str:
@@ -460,11 +467,11 @@ def in_folder(out: str | Path | None, go: Callable[[Path], Study]) -> Study:
     """Run `go` in a folder; without one, in a temporary folder that lives as long as its result."""
     if out is not None:
         return go(Path(out).expanduser())
-    folder = Path(tempfile.mkdtemp(prefix="attlas-"))
+    folder = unnamed_folder()
     try:
         study = go(folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    weakref.finalize(study, shutil.rmtree, folder, ignore_errors=True)
+    remove_with(study, folder)
     return study

@@ -1,4 +1,7 @@
-"""One shard through the model: split into lanes for any workers, merged in order, written whole."""
+"""One shard through the model: in lanes that workers share, merged in order, written whole.
+
+A lane is a fixed part of the batches of a shard, run by one worker with states of its own.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,7 @@ LANES = 4  # fixed, as shards are: results must not depend on the number of work
 
 
 class ShardJob:
-    """The work of one shard.
-
-    A lane is a fixed part of its batches, run by one worker with states of its own. Lanes get
-    batches in turn, to take about the same time.
-    """
+    """The work of one shard; lanes get its batches in turn, to take about the same time."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ def shares_of(state: State) -> list[HeadMeans]:
 
 @dataclass
 class Stopping:
-    """Which of the shards that were read are the first that are enough."""
+    """How many of the first shards it takes until all intervals are narrow enough."""
 
     until: float
     model: Shape
@@ -50,7 +50,7 @@ class Stopping:
         return self.widest <= self.until
 
     def is_enough(self) -> bool:
-        """Whether the shards that are finished, each with all before it, are enough."""
+        """Whether the finished shards are enough; each counts once all before it are finished."""
         while not self.reached and self.shards in self.store.folders:
             self._add(self.shards)
         return self.reached

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import warnings
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -137,6 +138,16 @@ def temporary_folder(parent: Path) -> Iterator[Path]:
         yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def unnamed_folder() -> Path:
+    """Make a folder where the system has its temporary ones."""
+    return Path(tempfile.mkdtemp(prefix="attlas-"))
+
+
+def remove_with(owner: object, folder: Path) -> None:
+    """Remove a folder, and all that is in it, when an object is gone."""
+    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
 
 
 def is_temporary(path: Path) -> bool:

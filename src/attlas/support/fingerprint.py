@@ -12,10 +12,12 @@ True
 
 from __future__ import annotations
 
+import dis
 import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Set as AbstractSet
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -287,38 +289,88 @@ def _(thing: Any, put: Put) -> None:
     package = str(thing.__module__).partition(".")[0]
     if package in ("attlas", "sklearn", *NUMERICAL) or package in sys.stdlib_module_names:
         return  # known by `source_digest`
-    if package == "__main__" and getattr(sys.modules.get("__main__"), "__file__", None) is None:
-        feed(list(_code_of(thing)), put)  # a notebook or a prompt: there is no file to read
+    if _is_of_notebook(thing):
+        feed(_code_of(thing), put)
     else:
         feed(_package_digest(package), put)
 
 
-def _code_of(thing: Any) -> Iterable[Any]:
-    """What a function, or the functions of a class, consist of."""
-    if isinstance(thing, type):
-        yield from (base for base in thing.__bases__ if base.__module__ == "__main__")
-        for name, member in sorted(vars(thing).items()):
-            inner = getattr(member, "__func__", getattr(member, "fget", member))
-            if isinstance(inner, FunctionType):
-                yield name, *_code_of(inner)
-            elif not name.startswith("__"):
-                yield name, _plainly(inner)
-    elif isinstance(thing, FunctionType):
-        yield _plainly((thing.__defaults__, thing.__kwdefaults__))
-        yield from _code(thing.__code__)
+def _is_of_notebook(thing: Any) -> bool:
+    """Whether a function or a class is of a notebook or a prompt: there is no file to read."""
+    main = sys.modules.get("__main__")
+    return thing.__module__ == "__main__" and getattr(main, "__file__", None) is None
+
+
+def _code_of(thing: Any) -> list[Any]:
+    """What a function, or the functions of a class, consist of.
+
+    In a notebook that is also what they find by name there. Nothing is followed twice, as
+    functions may call each other.
+    """
+    known = _FOLLOWED.get()
+    if known is None:
+        token = _FOLLOWED.set(set())
+        try:
+            return _code_of(thing)
+        finally:
+            _FOLLOWED.reset(token)
+    if id(thing) in known:
+        return []
+    known.add(id(thing))
+    return list(_code_of_class(thing) if isinstance(thing, type) else _code_of_function(thing))
+
+
+_FOLLOWED: ContextVar[set[int] | None] = ContextVar("followed", default=None)
+
+
+def _code_of_class(kind: type) -> Iterable[Any]:
+    yield from (base for base in kind.__bases__ if base.__module__ == "__main__")
+    for name, member in sorted(vars(kind).items()):
+        if isinstance(_inside(member), FunctionType):
+            yield name, *described(member)
+        elif not name.startswith("__"):
+            yield name, _plainly(member)
+
+
+def _code_of_function(function: FunctionType) -> Iterable[Any]:
+    yield _plainly((function.__defaults__, function.__kwdefaults__))
+    yield from _code(function.__code__)
+    if _is_of_notebook(function):
+        for name in sorted(_names(function.__code__) & set(function.__globals__)):
+            found = function.__globals__[name]
+            is_function = isinstance(_inside(found), FunctionType)
+            yield name, described(found) if is_function else _plainly(found)
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names that code looks up outside of its function."""
+    own = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
+    inside = (one for one in code.co_consts if isinstance(one, CodeType))
+    return own.union(*map(_names, inside))
+
+
+def _inside(thing: Any) -> Any:
+    """The function inside a method, a property, a partial or a cached function."""
+    if not isinstance(thing, FunctionType | type):
+        for name in ("__func__", "fget", "func", "__wrapped__"):
+            if callable(found := getattr(thing, name, None)):
+                return _inside(found)
+    return thing
 
 
 def described(function: Any) -> list[Any]:
     """The name, code, defaults and plain values of any function, also of a closure."""
-    inner = getattr(function, "__func__", getattr(function, "func", function))
+    inner = _inside(function)
     if not isinstance(inner, FunctionType):
         return [
             type(inner).__module__,
             type(inner).__qualname__,
             _plainly(getattr(inner, "__dict__", None)),
         ]
+    given = [*getattr(function, "args", ()), *sorted(getattr(function, "keywords", {}).items())]
     cells = [cell.cell_contents for cell in inner.__closure__ or ()]
-    return [inner.__module__, inner.__qualname__, *_code_of(inner), *map(_plainly, cells)]
+    code = _code_of(inner)
+    return [inner.__module__, inner.__qualname__, *code, *map(_plainly, (*given, *cells))]
 
 
 def _plainly(value: Any) -> Any:

@@ -104,12 +104,13 @@ class Opening(Option):
 WORKERS = Option("Number of workers (default: one per core).", at_least=1, at_most=1_024)
 MAX_LENGTH = Option("Truncate texts to this many tokens.", at_least=3, at_most=1_000_000)
 UNTIL = Option(
-    "Stop reading when 95% intervals of all shares of attention (surface) are at most this wide to "
-    "each side.",
+    "Stop before the end of the data, once the half-width of every 95% interval of surface is at "
+    "most this.",
     at_least=0.005,
     at_most=0.5,
 )
 SEED = Option("Random seed.", at_least=0, at_most=2**32 - 1)
+MODEL_HELP = "Folder, Hub ID or embedded:long (default: the embedded model, all-MiniLM-L6-v2)."
 
 TEXTS = "texts"  # what `attlas.read` takes; its opener gets the openings of texts as well
 MODEL = "model"  # opened by `attlas.load`; None is the embedded model
@@ -177,8 +178,7 @@ def max_length_opening() -> Any:
 
 def model_input() -> Any:
     """Declare the model of an experiment."""
-    help = "Folder, Hub ID or embedded:long (default: the embedded model)."
-    return given(help, None, of=MODEL)
+    return given(MODEL_HELP, None, of=MODEL)
 
 
 def pickle_opening() -> Any:

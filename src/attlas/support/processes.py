@@ -168,7 +168,9 @@ class _Context(context.SpawnContext):
     def __init__(self) -> None:
         self.started: list[_Process] = []
 
-    def Process(self, *arguments: Any, **options: Any) -> _Process:  # type: ignore[override]  # noqa: N802
+    def Process(  # type: ignore[override]  # noqa: N802
+        self, *arguments: Any, **options: Any
+    ) -> _Process:
         self.started.append(_Process(*arguments, **options))
         return self.started[-1]
 

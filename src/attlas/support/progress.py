@@ -44,7 +44,7 @@ class _Speed(ProgressColumn):
 
 def status(what: str) -> AbstractContextManager[object]:
     """A line that names the current step while it runs; nothing if there is no terminal."""
-    if _is_followed():
+    if is_followed():
         _write(what, 0, 0)
     return Console(stderr=True).status(what)
 
@@ -52,7 +52,7 @@ def status(what: str) -> AbstractContextManager[object]:
 @contextmanager
 def progress_bar(what: str, unit: str = "texts", wanted: bool | None = None) -> Iterator[Report]:
     """A bar on standard error; `wanted` None means only on a terminal."""
-    if _is_followed():
+    if is_followed():
         yield _lines(what)
         return
     console = Console(stderr=True)
@@ -69,7 +69,8 @@ def progress_bar(what: str, unit: str = "texts", wanted: bool | None = None) -> 
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _is_followed() -> bool:
+def is_followed() -> bool:
+    """Whether a program follows this command."""
     return all(os.environ.get(name) == value for name, value in FOLLOWED.items())
 
 

@@ -12,12 +12,12 @@ from attlas.experiments.experiment import Experiment
 from attlas.models.record import base_model_of
 from attlas.support.errors import MeasureError
 from attlas.support.options import (
-    MODEL,
     MODEL_OR_NONE,
     ModelLike,
     TextsLike,
     given,
     max_length_opening,
+    model_input,
     opening,
     option,
     seed_option,
@@ -51,9 +51,7 @@ class Topology(Experiment):
         "Labelled texts to choose settings on (default: a tenth of train).", None
     )
     test: TextsLike = given("Labelled texts to score classifiers on.")
-    model: ModelLike | None = given(
-        "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
-    )
+    model: ModelLike | None = model_input()
     frozen: ModelLike | None = given(
         "Control: the model before fine-tuning (default: the one that attlas finetune recorded).",
         None,

@@ -26,7 +26,7 @@ def template_distances(layer: Attention) -> Array:
     2021 included padding).
     """
     n, heads, batch = layer.n_tokens, layer.n_heads, layer.batch
-    squares, near, received = layer.by_form(
+    squares, near, received = layer.by_form(  # |A|^2, sums of three diagonals, of columns
         dense=lambda layer: sums.dense_sums(stacked(layer.weights)),
         banded=lambda layer: sums.band_sums(*band_parts(layer)),
     )
@@ -38,13 +38,13 @@ def template_distances(layer: Attention) -> Array:
     counts = marks.sum(1)  # text kind, of marks [text, token, kind]
     share = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
     fixed = np.stack([near[..., 1], received[..., 0], near[..., 0], near[..., 2]], -1)
-    common = np.empty((len(marks), heads, len(TEMPLATES)))
+    common = np.empty((len(marks), heads, len(TEMPLATES)))  # the inner product of A and T
     common[..., :4], common[..., 4:] = fixed, np.matmul(received, marks) * share[:, None]
-    size = np.concatenate(
+    template_squares = np.concatenate(
         [np.broadcast_to([n, n, n - 1.0, n - 1.0], (len(marks), 4)), n * share], axis=-1
     )[:, None]
-    whole = squares[..., None] + size
-    return np.sqrt(np.maximum(whole - 2 * common, 0) / whole)
+    both_squares = squares[..., None] + template_squares  # |A|^2 + |T|^2
+    return np.sqrt(np.maximum(both_squares - 2 * common, 0) / both_squares)
 
 
 @dataclass(frozen=True, kw_only=True)

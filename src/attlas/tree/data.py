@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from attlas.core.annotations import ROOT, dependencies_of
 from attlas.core.text import Text
+from attlas.models.encode import groups
 from attlas.models.vectors import Vectors
 from attlas.tree.scorers import NOTHING, Given
 from attlas.tree.word_attention import WordAttention
@@ -101,15 +101,14 @@ class Sentences:
 
     def batches(self, order: Iterable[int]) -> list[list[int]]:
         """Sentences of one length together, in the given order, without those of no words."""
-        by_length: dict[int, list[int]] = defaultdict(list)
-        for number in order:
-            by_length[len(self.all[number])].append(number)
-        out = []
-        for length, same in sorted(by_length.items()):
-            size = min(BATCH_TEXTS, max(1, BATCH_PAIRS // max(1, length) ** 2))
-            if length:
-                out += [same[start : start + size] for start in range(0, len(same), size)]
-        return out
+        known = (number for number in order if len(self.all[number]))
+        return list(
+            groups(
+                known,
+                lambda number: (len(self.all[number]),),
+                lambda length: min(BATCH_TEXTS, BATCH_PAIRS // length**2),
+            )
+        )
 
     def given(self, batch: Sequence[int]) -> Given:
         """What a scorer takes of a batch."""

@@ -9,9 +9,6 @@ released code and the formula differ, `convention` says which is followed: "soun
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,6 +27,7 @@ from attlas.experiments.probe import ModelProbe, workspace_of
 from attlas.models import Model
 from attlas.models.vectors import GloveVectors, ModelVectors, Vectors
 from attlas.support.errors import CorpusError, MeasureError, ModelError
+from attlas.support.files import remove_with, unnamed_folder
 from attlas.support.fingerprint import sha256
 from attlas.support.machine import one_thread
 from attlas.support.progress import progress_bar
@@ -166,8 +164,8 @@ class TreeProbe(ModelProbe):
     def _temporary(self) -> Path:
         """A folder that is removed with this object."""
         if "_folder" not in self.__dict__:
-            self._folder = Path(tempfile.mkdtemp(prefix="attlas-"))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            self._folder = unnamed_folder()
+            remove_with(self, self._folder)
         return self._folder
 
     def _vectors(self) -> Vectors:

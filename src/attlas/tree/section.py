@@ -94,7 +94,7 @@ def _claims(study: Tables) -> list[Claim]:
             **counts,
         ),
         Claim.against(
-            "Attention adds to words and distances in parsing",
+            "Attention improves parsing over words and distances",
             both,
             table.loc["distance_words"],
             "words and distances alone",

@@ -79,6 +79,7 @@ class Changes:
         above |= {f"{name}_uniform": f"{other}_uniform" for name, other in above.items()}
         own = self.both[["layer", "head", *above.values()]]
         other = self.both[["layer", "head", *above]].rename(columns=above)
+        # B below A in one grid, so that one scale of colour serves both; then it is divided again
         stacked = pd.concat([own, other.assign(layer=other["layer"] + layers)], ignore_index=True)
         columns = [replace(self._plain(one, "a"), label=one.label) for one in self.columns]
         together = head_grid_part(stacked, columns)
@@ -161,12 +162,12 @@ def change_columns(changes: pd.DataFrame, grid: HeadGrid) -> dict[str, dict[str,
     """
     out = {}
     for key, rows in changes.groupby("key", sort=False):
-        places = (rows["layer"] * grid.heads + rows["head"]).to_numpy(dtype=np.int64)
+        indices = (rows["layer"] * grid.heads + rows["head"]).to_numpy(dtype=np.int64)
         numbers: dict[str, Any] = {}
         for name, column in NUMBERS.items():
             values = rows[column].to_numpy(dtype=np.float64)
             every = np.full(grid.layers * grid.heads, np.nan)
-            every[places] = values
+            every[indices] = values
             if np.isfinite(values).any():
                 numbers[name] = [float(f"{one:.4g}") if np.isfinite(one) else None for one in every]
         ranked = ranking_rows(rows)

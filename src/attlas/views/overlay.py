@@ -65,8 +65,8 @@ def levels_above_uniform(
     The scale is logarithmic. A word at or below its own uniform attention has no tint; the darkest
     is the largest ratio of a word that is not special, but at least 2, so that trifles stay pale.
     """
-    sizes = _doublings(values, uniform)
-    return _scaled(sizes, _darkest(sizes, special))
+    doublings = _doublings(values, uniform)
+    return _scaled(doublings, _darkest(doublings, special))
 
 
 def _doublings(values: Floats, uniform: Floats) -> Floats:
@@ -75,8 +75,8 @@ def _doublings(values: Floats, uniform: Floats) -> Floats:
     return excess("above", np.log2(np.maximum(ratio, FAINTEST)), np.zeros(ratio.shape))
 
 
-def _darkest(sizes: Floats, special: npt.NDArray[np.bool_]) -> Floats:
-    return np.maximum(_largest(sizes, special), 1.0)
+def _darkest(doublings: Floats, special: npt.NDArray[np.bool_]) -> Floats:
+    return np.maximum(_largest(doublings, special), 1.0)
 
 
 def _largest(values: Floats, special: npt.NDArray[np.bool_]) -> Floats:
@@ -110,31 +110,31 @@ def overlay(
     """
     words = _Words.of_tokens(content, tokens, of)
     layers, heads = values.shape[:2]
-    even = np.broadcast_to(np.atleast_2d(uniform), (layers, values.shape[2]))
-    own = words.summed(even.mean(0))[None]
+    uniform_tokens = np.broadcast_to(np.atleast_2d(uniform), (layers, values.shape[2]))
+    uniform_words = words.summed(uniform_tokens.mean(0))[None]
     received = words.summed(values.mean((0, 1)))[None]
-    sizes = _doublings(received, own)
+    doublings = _doublings(received, uniform_words)
     data: dict[str, Any] = {
         **_text_data(content, tokens, words),
         "shape": [layers, heads],
         "averaged": heads == 1 and layers > 1,
         "received": roots(values.reshape(layers * heads, -1)),
-        **_uniform_data(even),
+        **_uniform_data(uniform_tokens),
     }
     if importance is not None and np.nansum(importance) > 0:
         weights = np.nan_to_num(importance)
         data["importance"] = [
             round(float(value), 4) for value in (weights / weights.sum()).reshape(-1)
         ]
-    tints = levels_above_uniform(received, own, words.special)[0]
-    darkest = 2.0 ** float(_darkest(sizes, words.special)[0, 0])
+    tints = levels_above_uniform(received, uniform_words, words.special)[0]
+    darkest = 2.0 ** float(_darkest(doublings, words.special)[0, 0])
     return Overlay(data, words.spans, tints, content, darkest=darkest)
 
 
-def _uniform_data(even: Floats) -> dict[str, Any]:
+def _uniform_data(uniform: Floats) -> dict[str, Any]:
     """Uniform attention [layer, token]: the rows that differ, and which is that of each layer."""
-    rows, of = np.unique(even, axis=0, return_inverse=True)
-    return {"uniform": roots(rows), "uniform_of": of.reshape(-1).tolist()}
+    rows, row_of_layer = np.unique(uniform, axis=0, return_inverse=True)
+    return {"uniform": roots(rows), "uniform_of": row_of_layer.reshape(-1).tolist()}
 
 
 def score_overlay(
@@ -177,7 +177,7 @@ def _text_data(content: str, tokens: pd.DataFrame, words: _Words) -> dict[str, A
 
 @dataclass(frozen=True)
 class _Words:
-    """The words of a text as they are shown: their tokens, their places, which are special."""
+    """The words of a text as they are shown: tokens, characters, and which are special."""
 
     of: npt.NDArray[np.int64]  # token
     count: int
@@ -193,20 +193,20 @@ class _Words:
         special = starts < 0
         of = word_of(content, tokens) if of is None else of
         count = int(of.max(initial=-1)) + 1
-        marks = np.zeros(count, dtype=bool)
-        marks[of[special]] = True
-        first = np.full(count, np.iinfo(np.int64).max)
-        last = np.full(count, -1)
-        np.minimum.at(first, of, np.where(special, -1, starts))
-        np.maximum.at(last, of, np.where(special, -1, stops))
+        special_words = np.zeros(count, dtype=bool)
+        special_words[of[special]] = True
+        begins = np.full(count, np.iinfo(np.int64).max)
+        ends = np.full(count, -1)
+        np.minimum.at(begins, of, np.where(special, -1, starts))
+        np.maximum.at(ends, of, np.where(special, -1, stops))
         strings = {
             int(of[token]): str(tokens["string"].iloc[token]) for token in np.nonzero(special)[0]
         }
         return cls(
             of,
             count,
-            marks,
-            tuple((int(start), int(stop)) for start, stop in zip(first, last, strict=True)),
+            special_words,
+            tuple((int(start), int(stop)) for start, stop in zip(begins, ends, strict=True)),
             strings,
         )
 

@@ -77,7 +77,7 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
         .get_template("report.html")
         .render(
             title=report_title(together),
-            headline=headline(study.manifest),
+            headline=headline(study.manifest, _corpus(together[0]) if together[1:] else ""),
             others=others_line(together),
             facts=facts(study, sections),
             warnings=warnings(study, sections),
@@ -163,18 +163,22 @@ def _grouped(parts: Iterable[dict[str, Any]]) -> list[tuple[str, list[dict[str, 
     return list(groups.items())
 
 
-def headline(manifest: Mapping[str, Any]) -> str:
-    """What was read, in one line.
+def headline(manifest: Mapping[str, Any], corpus: str = "") -> str:
+    """What was read, in one line; the corpus is named where a page has several.
 
-    >>> headline({"model": {"n_layers": 6, "n_heads": 12}, "counts": {
-    ...     "analysed": 1, "tokens": 9, "truncated": 0, "quarantined": 2}})
+    >>> about = {"model": {"n_layers": 6, "n_heads": 12}, "counts": {
+    ...     "analysed": 1, "tokens": 9, "truncated": 0, "quarantined": 2}}
+    >>> headline(about)
     '6 layers × 12 heads, 1 text, 9 tokens; none truncated, 2 excluded'
+    >>> headline(about, "reviews.csv")
+    '6 layers × 12 heads, 1 text of reviews.csv, 9 tokens; none truncated, 2 excluded'
     """
     model, counts = manifest.get("model") or {}, manifest["counts"]
     read = [f"{model['n_layers']} layers × {model['n_heads']} heads"] if model else []
     if "analysed" in counts:
         texts = counts["analysed"]
-        read += [f"{texts:,} {'text' if texts == 1 else 'texts'}"]
+        of = f" of {corpus}" if corpus else ""
+        read += [f"{texts:,} {'text' if texts == 1 else 'texts'}{of}"]
     if counts.get("tokens"):
         read += [f"{counts['tokens']:,} tokens"]
     lost = {"truncated": counts.get("truncated"), "excluded": counts.get("quarantined")}

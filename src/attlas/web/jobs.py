@@ -139,7 +139,8 @@ class Jobs:
         with self._changed:
             if len(self._jobs) >= MOST_JOBS:
                 raise Refusal(429, f"There are {MOST_JOBS} jobs; remove some in the terminal.")
-            if name in self._jobs or (self.results / name).exists():
+            files = (self.results / name, self._record(name), self._log(name))
+            if name in self._jobs or any(map(os.path.lexists, files)):
                 raise Refusal(409, f"There is a result {name} already; choose another name.")
             job = self._jobs[name] = Job(name, kind, data, model, dict(options))
             self._enqueue(job)
@@ -203,7 +204,7 @@ class Jobs:
 
     def about(self, job: Job) -> dict[str, Any]:
         """A job as a page shows it; no path of this machine is in it."""
-        log = log_tail(self._log(job))
+        log = log_tail(self._log(job.name))
         shown = Path(self.results.name if self.results.is_absolute() else self.results) / job.name
         command = shlex.join(["attlas", *map(shown_name, job.arguments(str(shown)))])
         about: dict[str, Any] = {
@@ -244,26 +245,35 @@ class Jobs:
             assert job.process is not None
             code = job.process.wait()
             with self._changed:
-                job.state = FINISHED if code == 0 else CANCELLED if job.is_cancelled else FAILED
-                if code in ENDED_BY_SIGNAL and not job.is_cancelled:
-                    job.state = INTERRUPTED
+                job.state = self._ended(job, code)
                 with suppress(Exception):
                     self._write(job)
 
+    def _ended(self, job: Job, code: int) -> str:
+        """The state of a job whose command ended with a code."""
+        if code == 0:
+            return FINISHED
+        if job.is_cancelled:
+            return CANCELLED
+        return INTERRUPTED if self._is_closed or code in ENDED_BY_SIGNAL else FAILED
+
     def _begin(self, job: Job) -> None:
-        self._log(job).unlink(missing_ok=True)
+        self._log(job.name).unlink(missing_ok=True)
         arguments = job.arguments(str(self.results / job.name))
         job.state, job.began = RUNNING, time.monotonic()
         self._write(job)
-        job.process = self._start(arguments, self._log(job), FOLLOWED)
+        job.process = self._start(arguments, self._log(job.name), FOLLOWED)
 
     def _write(self, job: Job) -> None:
         with write_errors(self.results):
             self.results.mkdir(parents=True, exist_ok=True)
-            write_json(self.results / f"{job.name}.json", job.record())
+            write_json(self._record(job.name), job.record())
 
-    def _log(self, job: Job) -> Path:
-        return self.results / f"{job.name}.log"
+    def _record(self, name: str) -> Path:
+        return self.results / f"{name}.json"
+
+    def _log(self, name: str) -> Path:
+        return self.results / f"{name}.log"
 
 
 def shown_name(given: str) -> str:

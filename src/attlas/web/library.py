@@ -20,6 +20,7 @@ from attlas.studies.folder import (
     MANIFEST,
     PARTS,
     RUNNING,
+    TABLES,
     ForeignFolderError,
     listed_files,
     read_manifest,
@@ -108,14 +109,17 @@ class Cache(Generic[Value]):
         """A value, made if it is not known."""
         with self._lock:
             making = self._making.setdefault(key, Lock())
-        with making:
+        try:
+            with making:
+                with self._lock:
+                    if key in self._values:
+                        self._values.move_to_end(key)
+                        return self._values[key]
+                value = make()
+                with self._lock:
+                    self._add(key, value)
+        finally:  # also if there is no such value: what is asked for does not fill the memory
             with self._lock:
-                if key in self._values:
-                    self._values.move_to_end(key)
-                    return self._values[key]
-            value = make()
-            with self._lock:
-                self._add(key, value)
                 self._making.pop(key, None)
         return value
 
@@ -226,7 +230,7 @@ def _entry(folder: Path, shown: str, stamp: Stamp) -> Entry:
     try:
         manifest = read_manifest(folder) or {}
         status = str(manifest.get("status", DAMAGED))
-        if not _stays_inside(folder, manifest):
+        if not _stays_inside(folder):
             status = DAMAGED
     except (ForeignFolderError, OSError):
         manifest, status = {}, DAMAGED
@@ -234,9 +238,21 @@ def _entry(folder: Path, shown: str, stamp: Stamp) -> Entry:
     return Entry(opaque(folder), folder.name, status, named, shown, folder, stamp)
 
 
-def _stays_inside(folder: Path, manifest: Mapping[str, Any]) -> bool:
-    """Whether no file of a result is a link to somewhere else."""
-    return all((folder / one).resolve().is_relative_to(folder) for one in listed_files(manifest))
+def _stays_inside(folder: Path) -> bool:
+    """Whether no file of a result or of its parts is a link to somewhere else."""
+    results = (folder, *(folder / PARTS).glob("*/"))
+    return all(path.resolve().is_relative_to(folder) for one in results for path in _files(one))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """What is read of a result: what its manifest lists, and tables, which older ones do not."""
+    yield from (folder, folder / MANIFEST)
+    try:
+        manifest = read_manifest(folder) or {}
+    except ForeignFolderError:  # not ours: nothing of it is read
+        return
+    yield from (folder / one for one in listed_files(manifest))
+    yield from (folder / TABLES / f"{one}.parquet" for one in manifest.get("tables", {}))
 
 
 def _stamps(folder: Path) -> Iterator[tuple[str, int, int]]:

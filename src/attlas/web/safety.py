@@ -322,21 +322,21 @@ async def _bounded(request: Request, receive: Receive) -> Receive:
         return receive
     too_large = Refusal(413, f"A request may have {MOST_BODY:,} bytes; this one has more.")
     length = request.one(b"content-length")
-    if length and (not length.isdecimal() or int(length) > MOST_BODY):
+    if length and not (length.isdecimal() and len(length) < 20 and int(length) <= MOST_BODY):
         raise too_large
-    parts: list[bytes] = []
+    body = bytearray()
     try:
         async with asyncio.timeout(SLOWEST_BODY):
             more = True
             while more:
                 message = await receive()
-                parts.append(message.get("body", b""))
+                body += message.get("body", b"")
                 more = message["type"] == "http.request" and message.get("more_body", False)
-                if sum(map(len, parts)) > MOST_BODY:
+                if len(body) > MOST_BODY:
                     raise too_large
     except TimeoutError as error:
         raise Refusal(408, "This request did not arrive in time.") from error
-    whole = {"type": "http.request", "body": b"".join(parts), "more_body": False}
+    whole = {"type": "http.request", "body": bytes(body), "more_body": False}
     waiting = [whole]
 
     async def read() -> Message:

@@ -12,8 +12,8 @@ from attlas.dynamics.section.findings import (
     dynamics_notes,
     dynamics_texts,
     dynamics_warnings,
+    separation_note,
     trained,
-    where_it_breaks,
 )
 from attlas.dynamics.section.path import training_paths
 from attlas.views.section import Figure, Section, Tables, prose
@@ -65,7 +65,7 @@ def _separation(study: Tables, bars: str) -> Figure:
         by_scale.separation(summary, rows),
         bars=bars,
         frequent=frequent,
-        below=where_it_breaks(rows),
+        below=separation_note(rows),
     )
 
 

@@ -104,7 +104,7 @@ def dynamics_notes(study: Tables) -> list[str]:
     rows, summary = trained(study, "dynamics"), trained(study, "dynamics_summary")
     about, out = study.study_with_table("dynamics").manifest["dynamics"], []
     if summary["separation"].notna().any():
-        out.append(where_it_breaks(rows))
+        out.append(separation_note(rows))
     elif len(summary):
         out.append(
             "Separation cannot be computed: under this rule there are no neutral (or no polarity) "
@@ -129,8 +129,8 @@ def _polarity(rows: pd.DataFrame) -> list[str]:
     ]
 
 
-def where_it_breaks(rows: pd.DataFrame) -> str:
-    """How many classifiers do not mark polarity tokens, by intervals.
+def separation_note(rows: pd.DataFrame) -> str:
+    """In how many classifiers attention marks polarity tokens, by intervals.
 
     Against chance, against frequency alone, and among tokens that are as frequent.
     """
@@ -139,23 +139,23 @@ def where_it_breaks(rows: pd.DataFrame) -> str:
     alone = known["separation_count"]
     ends = list(dict.fromkeys(decimal(end) for end in (alone.min(), alone.max())))
     count = f"frequency alone ({' to '.join(ends)})"
-    low = [
-        known["separation_low"] <= 0.5,
-        known["separation_low"] <= alone,
-        frequent["separation_frequent_low"] <= 0.5,
+    above = [
+        known["separation_low"] > 0.5,
+        known["separation_low"] > alone,
+        frequent["separation_frequent_low"] > 0.5,
     ]
     same = "against neutral tokens that meet the minimum frequency of polarity tokens"
     if len(known) == 1:
-        chance, by_count, often = ("not above" if one.any() else "above" for one in low)
+        chance, by_count, often = ("above" if one.any() else "not above" for one in above)
         also = f", and {often} chance {same}" if len(frequent) else ""
         return f"The 95% CI of the separation is {chance} chance (0.50), {by_count} {count}{also}."
     also = ""
     if len(frequent):
         fewer = f" of {len(frequent):,}" if len(frequent) < len(known) else ""
-        also = f"; not above chance {same}: {_some_of(frequent, low[2])}{fewer}"
+        also = f", and above chance {same} in {_some_of(frequent, above[2])}{fewer}"
     return (
-        f"Classifiers (of {len(known):,}) whose 95% CI of the separation is not above chance "
-        f"(0.50): {_some_of(known, low[0])}; not above {count}: {_some_of(known, low[1])}{also}."
+        f"Of {len(known):,} classifiers, the 95% CI of the separation is above chance (0.50) in "
+        f"{_some_of(known, above[0])}, above {count} in {_some_of(known, above[1])}{also}."
     )
 
 

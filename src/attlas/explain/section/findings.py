@@ -86,7 +86,7 @@ def agreement_claims(study: Tables) -> list[Claim]:
             "chance",
             "chance",
             what="Kendall's tau",
-            also=_as_published(published, row["left"]),
+            further=_as_published(published, row["left"]),
             group=str(row["left"]),
             members="methods",
             bounds=(-1.0, 1.0),
@@ -95,13 +95,13 @@ def agreement_claims(study: Tables) -> list[Claim]:
     ]
 
 
-def _as_published(published: pd.DataFrame, left: str) -> tuple[str, ...]:
+def _as_published(published: pd.DataFrame, left: str) -> str:
     """The published number, in which masked tokens count as 0, with its own chance."""
     if left not in published.index or pd.isna(published.loc[left, "value"]):
-        return ()
+        return ""
     row = published.loc[left]
     value, chance = decimal(row["value"]), decimal(row["chance"])
-    return (f"as published (masked tokens count as 0) {value} with chance {chance}",)
+    return f"As published (masked tokens count as 0): {value}, chance {chance}."
 
 
 def faithfulness_claims(study: Tables) -> list[Claim]:

@@ -165,8 +165,8 @@ def _reliability_notes(study: Tables, table: str, by: str, names: Mapping[str, s
     ]
     texts = " and ".join(f"{whole(rows[name].max()):,}" for name in ("first_texts", "second_texts"))
     return [
-        f"Ranking of heads {by} {', '.join(each)}: split-half reliability (n = {texts} texts in "
-        "the halves; 0 is chance)."
+        f"Split-half reliability of the ranking of heads {by}: {', '.join(each)} (n = {texts} "
+        "texts; 0 is chance)."
     ]
 
 
@@ -245,10 +245,11 @@ def target_notes(study: Tables) -> list[str]:
 
 
 def topk_notes(study: Tables) -> list[str]:
-    """The tokens on most lists, and how many lists chance would give."""
+    """The tokens on most lists and how many chance would give, unless all are as by chance."""
     types = study.table("topk_types")
     first = types[(types["layers"] == "all") & (types["rank"] == 0)].set_index("direction")
-    if set(first.index) != {"attended", "attending"} or first["chance"].isna().any():
+    known = set(first.index) == {"attended", "attending"} and first["chance"].notna().all()
+    if not known or topk_at_chance(study):
         return []
     attended, attending = first.loc["attended"], first.loc["attending"]
 
@@ -256,9 +257,9 @@ def topk_notes(study: Tables) -> list[str]:
         return f"{int(row['count']):,} lists; {row['chance']:,.0f} expected by chance"
 
     return [
-        f"The token on the most lists of most attended tokens is “{attended['string']}” "
-        f"({lists(attended)}), on the most lists of most attending tokens "
-        f"“{attending['string']}” ({lists(attending)})."
+        f"“{attended['string']}” is most often among the most attended tokens "
+        f"({lists(attended)}), “{attending['string']}” among the tokens that attend most "
+        f"({lists(attending)})."
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -23,7 +24,7 @@ ROWS = 100  # of a table on a page
 MOST_PAGES = 1_000_000_000
 KINDS = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 Number = Annotated[int, Query(alias="page", ge=1, le=MOST_PAGES)]
-OF = {"head": "head", "text": "text", "token": "token"}  # what a row is
+OF = {"head": "heads", "text": "texts", "token": "tokens"}  # what rows belong to
 
 
 @router.get("/s/{study}/tables")
@@ -42,13 +43,13 @@ def tables_body(study: Study, entry: Entry) -> Markup:
 @router.get("/s/{study}/tables/{name}")
 def table(request: Request, study: str, name: str, number: Number = 1) -> HTMLResponse:
     """Some rows of a table."""
-    entry, opened = _with_table(request, study, name)
+    entry, opened, path = _with_table(request, study, name)
     import pyarrow.parquet as pq
 
     n_rows = opened.manifest_of(name)["rows"]
     pages = max(1, -(-n_rows // ROWS))
     at = min(number, pages)
-    with pq.ParquetFile(opened.table_file(name)) as file:
+    with pq.ParquetFile(path) as file:
         rows = _rows(file, (at - 1) * ROWS)
         titles = file.schema_arrow.names
     words = {
@@ -69,18 +70,17 @@ def table(request: Request, study: str, name: str, number: Number = 1) -> HTMLRe
 @router.get("/s/{study}/files/{name}.csv")
 def table_csv(request: Request, study: str, name: str) -> StreamingResponse:
     """A table as comma-separated values; cells that look like formulas begin with an apostrophe."""
-    _, opened = _with_table(request, study, name)
-    return StreamingResponse(
-        csv_parts(opened.table_file(name)), media_type=KINDS["csv"], headers=_as_file(name, "csv")
-    )
+    *_, path = _with_table(request, study, name)
+    headers = _as_file(name, "csv")
+    return StreamingResponse(csv_parts(path), media_type=KINDS["csv"], headers=headers)
 
 
 @router.get("/s/{study}/files/{name}.parquet")
 def table_parquet(request: Request, study: str, name: str) -> FileResponse:
     """A table as it was written."""
-    _, opened = _with_table(request, study, name)
+    *_, path = _with_table(request, study, name)
     headers = _as_file(name, "parquet")
-    return FileResponse(opened.table_file(name), media_type=KINDS["parquet"], headers=headers)
+    return FileResponse(path, media_type=KINDS["parquet"], headers=headers)
 
 
 def _as_file(name: str, kind: str) -> dict[str, str]:
@@ -88,13 +88,15 @@ def _as_file(name: str, kind: str) -> dict[str, str]:
     return {"Content-Disposition": f'attachment; filename="{plain}.{kind}"'}
 
 
-def _with_table(request: Request, study: str, name: str) -> tuple[Entry, Study]:
+def _with_table(request: Request, study: str, name: str) -> tuple[Entry, Study, Path]:
+    """A study and the file of one of its tables, which a link may have replaced meanwhile."""
     library = library_of(request)
     entry = library.entry(study)
     opened = library.study(entry)
-    if not opened.has(name):
+    path = opened.table_file(name).resolve() if opened.has(name) else None
+    if path is None or not path.is_relative_to(entry.folder):
         raise UnknownStudyError("this study has no table of this name")
-    return entry, opened
+    return entry, opened, path
 
 
 def _rows(file: Any, start: int) -> list[tuple[Any, ...]]:

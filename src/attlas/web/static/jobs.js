@@ -65,7 +65,7 @@ class Jobs {
     const [data, datas] = choice("data", numbered(corpora));
     const [model, chosen] = choice("model", numbered(models));
     const name = element("input", {
-      name: "name", required: true, maxlength: 40, pattern: "[a-z0-9][a-z0-9-]*", size: 14,
+      name: "name", required: true, maxlength: 40, pattern: "[a-z0-9][a-z0-9\\-]*", size: 14,
       title: "small letters, digits and hyphens", placeholder: "my-study", autocomplete: "off",
     });
     const options = element("span", { class: "row" });
