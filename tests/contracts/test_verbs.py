@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import attlas
-from attlas.catalogue import subjects
+from attlas.catalogue import TAKEN, subjects
 from attlas.corpora.sources import embedded_file
 from attlas.testing import VerbCase, tiny, verb_checks
 from attlas.testing.verbs import CommandResult, commands
@@ -149,18 +150,8 @@ def test_laws(check: Callable[[], None]) -> None:
     check()
 
 
-OTHERS = (
-    "",
-    "study",
-    "look",
-    "report",
-    "tour",
-    "measures",
-    "probe",
-    "relations",
-    "relations extract",
-    "reproduce",
-)
+GROUPS = {verb.split()[0] for verb in [*TAKEN, *CASES] if " " in verb}
+OTHERS = ("", *TAKEN, *sorted(GROUPS))
 
 
 @pytest.fixture(scope="module")
@@ -176,3 +167,10 @@ def test_help_of_the_others_is_light_too(verb: str, helps: dict[str, CommandResu
     assert output.code == 0, output.error
     assert output.out
     assert not output.heavy
+
+
+def test_no_verb_is_missing(helps: dict[str, CommandResult]) -> None:
+    """Every verb of the command line is one of the catalogue or one of its own."""
+    listed = helps[""].out.partition("Commands:")[2]
+    verbs = {verb.split()[0] for verb in [*TAKEN, *CASES]}
+    assert set(re.findall(r"^  ([a-z]+)  ", listed, re.MULTILINE)) == verbs

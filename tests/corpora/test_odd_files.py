@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 import time
@@ -138,6 +139,19 @@ def test_a_quote_that_never_closes_is_refused_before_the_end(small: int, tmp_pat
             list(attlas.read(tmp_path / "a.csv").rows())
 
     assert peak(read) < 12 * small
+
+
+def test_a_folder_that_vanishes_while_it_is_listed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the folders of processes in /proc do."""
+
+    def vanished(folder: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory", str(folder))
+
+    monkeypatch.setattr(os, "scandir", vanished)
+    with pytest.raises(CorpusError, match="cannot be read: No such file or directory"):
+        list(attlas.read(tmp_path))
 
 
 def test_a_file_in_a_folder_is_bounded_too(small: int, tmp_path: Path) -> None:

@@ -239,7 +239,11 @@ def line_rows(path: Path) -> Iterator[Row]:
 
 def folder_rows(path: Path) -> Iterator[Row]:
     """One text per file: every .txt or .txt.gz below the folder, sorted by name."""
-    for file in sorted(path.rglob("*.txt")) + sorted(path.rglob("*.txt.gz")):
+    try:
+        files = sorted(path.rglob("*.txt")) + sorted(path.rglob("*.txt.gz"))
+    except OSError as error:  # a folder in it was removed meanwhile, as in /proc
+        raise CorpusError(f"{path} cannot be read: {error.strerror or error}") from error
+    for file in files:
         if not file.is_file():
             continue
         with open_bytes(file) as stream:

@@ -35,6 +35,7 @@ from attlas.dynamics.ragged import (
 from attlas.dynamics.scores import interpretability, kind_means, token_kinds, token_table
 from attlas.dynamics.training import Settings, Snapshot, Table, train
 from attlas.support.errors import AttlasError, CorpusError, MeasureError
+from attlas.support.json import to_json
 from attlas.support.machine import one_thread
 from attlas.support.options import check_fields, option, same_option
 from attlas.support.progress import progress_bar
@@ -414,7 +415,12 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         about = {
             "classes": self.classes_.tolist(),
             "epoch": self.epoch_,
-            "parameters": {name: _plain(value) for name, value in self.get_params().items()},
+            "parameters": to_json(
+                {
+                    name: str(value) if isinstance(value, Path) else value
+                    for name, value in self.get_params().items()
+                }
+            ),
             "vocabulary": list(self.vocabulary_),
             "source": getattr(self, "source_", None),
         }
@@ -490,13 +496,6 @@ def _content(text: Any) -> str | tuple[str, ...]:
     if isinstance(text, Text):
         return text.text
     return text if isinstance(text, str) else tuple(text)
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as JSON has it."""
-    if isinstance(value, np.generic):
-        return value.item()
-    return str(value) if isinstance(value, Path) else value
 
 
 def check_labels(labels: Sequence[Any]) -> None:

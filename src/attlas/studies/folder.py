@@ -56,6 +56,7 @@ INPUTS = {  # what people call an input, where it is not the value of an option
     "dev": "dev set",
     "test": "test set",
     "vectors": "set of vectors",
+    "studies": "set of studies",
     "features": "set of features",
     "thresholds": "set of thresholds",
 }
