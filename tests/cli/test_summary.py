@@ -12,10 +12,11 @@ import pytest
 import attlas
 from attlas.catalogue import sections
 from attlas.cli import summary
-from attlas.cli.app import print_experiment, print_study
+from attlas.cli.app import print_experiment, print_study, report_page
 from attlas.support import fingerprint
 from attlas.testing import tiny
 from attlas.testing.verbs import commands
+from attlas.views import summary as views_summary
 from attlas.views.findings import summarize
 from attlas.views.summary import Summary
 from tests.builders.processes import CommandOutput
@@ -94,7 +95,7 @@ def test_a_summary_is_used_only_while_it_is_up_to_date(
     assert "all is well" not in summary.summary_of(study).warnings
     assert path.read_bytes() == written
     made.clear()
-    monkeypatch.setattr(summary, "program_digest", lambda: "other code")
+    monkeypatch.setattr(views_summary, "program_digest", lambda: "other code")
     summary.summary_of(study)
     assert len(made) == 1
     monkeypatch.undo()
@@ -106,8 +107,9 @@ def test_a_summary_is_used_only_while_it_is_up_to_date(
 def test_the_digest_of_the_program_covers_what_draws() -> None:
     names: list[str] = []
     fingerprint._digest_of_files(lambda path: names.append(path.as_posix()) or False)
-    counted = {name for name in names if name.endswith((".py", ".md"))}
+    counted = {name for name in names if name.endswith((".py", ".md", ".js", ".html"))}
     assert {"views/claims.py", "syntax/section.py", "syntax/section.md", "cli/app.py"} <= counted
+    assert {"views/static/heads.js", "views/templates/report.html"} <= counted
     assert fingerprint.program_digest() != fingerprint.source_digest()
 
 
@@ -135,3 +137,17 @@ def test_a_summary_goes_with_its_result(study: attlas.Study, tmp_path: Path) -> 
     summary.summary_of(attlas.Study.open(study.folder))
     assert other.read_text() == "{}"
     assert path.is_symlink()
+
+
+def test_a_page_is_used_only_while_it_is_up_to_date(
+    study: attlas.Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another code, or a page that was made of other results as well, is drawn anew."""
+    path = report_page(study)
+    before = path.stat().st_ino
+    assert report_page(study).stat().st_ino == before
+    path.write_text(path.read_text().replace(views_summary.made_from(study), "of two results"))
+    again = report_page(study).stat().st_ino
+    assert again != before
+    monkeypatch.setattr(views_summary, "program_digest", lambda: "other code")
+    assert report_page(study).stat().st_ino != again

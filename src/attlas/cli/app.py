@@ -154,12 +154,14 @@ def _print_end(study: Study, page: Path | None, next_command: str) -> None:
 
 
 def report_page(study: Study) -> Path:
-    """Return the page of a result, which is written unless it is newer than the result."""
-    from attlas.studies.folder import MANIFEST, REPORT
+    """Return the page of a result, which is written unless it is of this result and this code."""
+    from attlas.catalogue import has_plug_ins
+    from attlas.studies.folder import REPORT
     from attlas.support.outputs import is_our_page
+    from attlas.views.summary import made_from
 
-    page, manifest = study.folder / REPORT, study.folder / MANIFEST
-    if is_our_page(page) and page.stat().st_mtime_ns >= manifest.stat().st_mtime_ns:
+    page = study.folder / REPORT
+    if not has_plug_ins() and is_our_page(page, made_from(study)):
         return page
     with status("writing the report"):
         return study.report(page)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from attlas.support.errors import AttlasError
 from attlas.support.files import read_json, write_json
-from attlas.support.fingerprint import fingerprint, program_digest
+from attlas.support.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from attlas.studies.opened import Study
@@ -23,26 +23,21 @@ def summary_of(study: Study) -> Summary:
     """The summary of a result; made, and written for the next time, unless it is up to date."""
     from attlas.catalogue import has_plug_ins, sections
     from attlas.studies.folder import FORMAT, SUMMARY
-    from attlas.views.summary import Summary
+    from attlas.views.summary import Summary, made_from
 
     path = study.folder / SUMMARY
-    made_from = "" if study.others or has_plug_ins() else _made_from(study)
-    saved = _saved(path, made_from) if made_from else None
+    made = "" if study.others or has_plug_ins() else made_from(study)
+    saved = _saved(path, made) if made else None
     if saved is not None:
         return saved
     from attlas.views.findings import summarize
 
     summary = Summary.from_dict(summarize(study, sections()).to_dict())
-    if made_from:
+    if made:
         content = summary.to_dict()
-        mark = {"attlas": FORMAT, "made_from": made_from, "sha256": fingerprint(content)}
+        mark = {"attlas": FORMAT, "made_from": made, "sha256": fingerprint(content)}
         _write(path, {**mark, "summary": content})
     return summary
-
-
-def _made_from(study: Study) -> str:
-    """All that a summary follows from."""
-    return fingerprint((study.manifest, program_digest()))
 
 
 def _saved(path: Path, made_from: str) -> Summary | None:

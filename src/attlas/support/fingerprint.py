@@ -413,7 +413,7 @@ def source_digest() -> str:
 @cache
 def program_digest() -> str:
     """Digest all of Attlas, also what draws and prints, and the versions of the libraries."""
-    return _digest_of_files(lambda path: path.suffix in (".py", ".md"))
+    return _digest_of_files(lambda path: path.suffix in (".py", ".md", ".html", ".css", ".js"))
 
 
 def _digest_of_files(counts: Callable[[Path], bool]) -> str:

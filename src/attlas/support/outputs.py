@@ -44,9 +44,10 @@ def check_output(path: str | Path, endings: Sequence[str], force: bool = False) 
     return path
 
 
-def is_our_page(path: Path) -> bool:
-    """Whether a page was written by Attlas."""
+def is_our_page(path: Path, mark: str = "") -> bool:
+    """Whether a page was written by Attlas, with a mark near its beginning."""
     if path.suffix != PAGE or not path.is_file() or path.is_symlink():
         return False
     with path.open("rb") as file:
-        return GENERATOR.encode() in file.read(4096)
+        begin = file.read(4096)
+    return GENERATOR.encode() in begin and mark.encode() in begin

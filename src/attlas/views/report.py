@@ -43,6 +43,7 @@ from attlas.views.parts import Part
 from attlas.views.picture import heading_svg, picture_bytes, stacked, svg_size
 from attlas.views.placed import PageData, compressed
 from attlas.views.section import Figure, Section, Tables, shown
+from attlas.views.summary import made_from
 from attlas.views.tables import TextTable
 from attlas.views.vega import alt, vl_convert
 
@@ -93,6 +94,7 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
             library=_bundle(),
             version=versions()["attlas"],
             manifest=study.manifest,
+            made_from=made_from(study),
         )
     )
 

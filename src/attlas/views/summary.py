@@ -9,9 +9,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from attlas.support.fingerprint import fingerprint, program_digest
 from attlas.support.json import to_json
 from attlas.views.section import Fact
 from attlas.views.tables import TextTable
+
+
+def made_from(study: Any) -> str:
+    """All that a summary or a page follows from: every manifest, and the code."""
+    every = [one.manifest for one in (study, *getattr(study, "others", ()))]
+    return fingerprint((every, program_digest()))
 
 
 @dataclass(frozen=True)

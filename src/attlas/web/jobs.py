@@ -20,7 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -245,9 +245,10 @@ class Jobs:
             assert job.process is not None
             code = job.process.wait()
             with self._changed:
-                job.state = self._ended(job, code)
+                ended = self._ended(job, code)
                 with suppress(Exception):
-                    self._write(job)
+                    self._write(replace(job, state=ended))  # before anybody sees it
+                job.state = ended
 
     def _ended(self, job: Job, code: int) -> str:
         """The state of a job whose command ended with a code."""
