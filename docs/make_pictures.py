@@ -73,7 +73,7 @@ def report_pictures(browser: Any, study: Study) -> None:
         page.wait_for_timeout(1_000)
     page.locator("#all-heads").screenshot(path=FOLDER / "heads.png")
     for menu in page.locator("#totals figure").first.locator("select").all():
-        menu.select_option(index=0)  # the mean of all layers
+        menu.select_option(index=0)  # the mean of all heads or layers
     page.locator("#totals figure").first.screenshot(path=FOLDER / "texts.png")
 
 
