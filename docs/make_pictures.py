@@ -72,6 +72,8 @@ def report_pictures(browser: Any, study: Study) -> None:
         page.locator(f"#{name}").scroll_into_view_if_needed()
         page.wait_for_timeout(1_000)
     page.locator("#all-heads").screenshot(path=FOLDER / "heads.png")
+    for menu in page.locator("#totals figure").first.locator("select").all():
+        menu.select_option(index=0)  # the mean of all heads or layers
     page.locator("#totals figure").first.screenshot(path=FOLDER / "texts.png")
 
 
@@ -83,14 +85,14 @@ def lines_picture(study: Study) -> None:
 
 def explained_pictures(browser: Any, study: Study) -> None:
     """The pictures of the page on explanations, from a study such as attlas explain --data
-    embedded:reviews --model runs/longformer/parts/sst-model.
+    embedded:messages --model runs/tour/parts/finetune.
     """
     page = browser.new_page(viewport={"width": 1000, "height": 800})
     page.goto(study.report(study.folder / "report.html").resolve().as_uri())
     page.locator("#explanations w").nth(4).click()
-    page.locator("#explanations figure").nth(1).scroll_into_view_if_needed()
+    page.locator("#explanations figure").first.scroll_into_view_if_needed()
     page.wait_for_timeout(1_000)
-    page.locator("#explanations figure").nth(1).screenshot(path=FOLDER / "explained.png")
+    page.locator("#explanations figure").first.screenshot(path=FOLDER / "explained.png")
 
 
 def dynamics_picture(study: Study) -> None:
@@ -113,7 +115,7 @@ if __name__ == "__main__":
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox"]
         )
-        report_pictures(browser, studies[0])
+        report_pictures(browser, studies[0].with_parts())
         for one in studies:
             if one.has("explanations"):
                 explained_pictures(browser, one)
