@@ -19,6 +19,7 @@ BENCHMARKS = (
     "relations",
     "dynamics",
     "browser",
+    "server",
 )
 
 if __name__ == "__main__":

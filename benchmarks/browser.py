@@ -133,7 +133,7 @@ def tour_report(folder: Path) -> Path | None:
     """The report of a finished tour, written anew; None if there is no tour."""
     if not (TOUR / "manifest.json").is_file():
         return None
-    return attlas.Study.open(TOUR).report(folder / "tour.html")
+    return attlas.Study.open(TOUR).with_parts().report(folder / "tour.html")
 
 
 def rows() -> Iterator[Row]:

@@ -4,6 +4,8 @@ ud_ewt runs/betti/parts/cola-topology-published (needs Chromium for some).
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -23,17 +25,19 @@ from attlas.syntax.section import study_lines
 from attlas.views.charts import export
 from attlas.views.lines import lines_svg
 from attlas.views.picture import write_picture
+from attlas.views.report import write_charts
 from attlas.views.section import shown
 
 FOLDER = Path(__file__).parent / "pictures"
 
 
 def charts_of(study: Study) -> None:
-    """The first chart of each section that the study has."""
+    """The first picture of each section that the docs show."""
     for name, section in shown(study, sections()):
-        figure = section.figures(study)[0]
-        if figure.chart is not None:
-            export(figure.chart, FOLDER / f"{name}.png")
+        path = FOLDER / f"{name}.png"
+        if path.is_file():
+            with tempfile.TemporaryDirectory() as folder:
+                shutil.copy(write_charts(study, {name: section}, Path(folder), "png")[0], path)
 
 
 def long_pictures(browser: Any) -> None:
@@ -61,10 +65,15 @@ def long_pictures(browser: Any) -> None:
         page.screenshot(path=FOLDER / "long_look.png")
 
 
+def whole_report(study: Study) -> Path:
+    """The report of a study with its parts."""
+    return study.with_parts().report(study.folder / "report.html").resolve()
+
+
 def report_pictures(browser: Any, study: Study) -> None:
     """The first screen of a report, its section of all heads, and tinted texts."""
     page = browser.new_page(viewport={"width": 1440, "height": 1000})
-    page.goto(study.report(study.folder / "report.html").resolve().as_uri())
+    page.goto(whole_report(study).as_uri())
     page.locator(".attlas-heads [role=gridcell]").first.wait_for()
     page.wait_for_timeout(1_000)
     page.screenshot(path=FOLDER / "report.png")
@@ -75,6 +84,42 @@ def report_pictures(browser: Any, study: Study) -> None:
     for menu in page.locator("#totals figure").first.locator("select").all():
         menu.select_option(index=0)  # the mean of all heads or layers
     page.locator("#totals figure").first.screenshot(path=FOLDER / "texts.png")
+
+
+def workbench_pictures(browser: Any, study: Study) -> None:
+    """All heads, and a text with a selected word, as the server shows them."""
+    command = [sys.executable, "-m", "attlas", "serve", str(study.folder), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        address = server.stdout.readline().split()[1].rstrip("/")
+        page = browser.new_page(viewport={"width": 1440, "height": 1000})
+        page.set_default_timeout(120_000)
+        page.goto(address)
+        page.click("table.studies a")
+        page.wait_for_selector("#all-heads canvas")
+        page.wait_for_selector("html[data-ready]")
+        page.wait_for_timeout(1_000)
+        page.screenshot(path=FOLDER / "workbench.png")
+        page.click(".tabs >> text=Texts")
+        page.click("text=msg-015")
+        page.wait_for_selector(".attlas-look[data-drawn]")
+        page.locator(".attlas-look td[data-head=L2H8]").click()
+        page.locator(".attlas-look w", has_text="savings").click()
+        page.wait_for_function(
+            "() => !document.querySelector('.lines').innerText.includes('reading')"
+        )
+        page.wait_for_timeout(1_000)
+        page.screenshot(path=FOLDER / "workbench_text.png")
+        server.terminate()
+
+
+def compare_picture(browser: Any, study: Study) -> None:
+    """Two studies next to each other, with the head that changed most."""
+    page = browser.new_page(viewport={"width": 1440, "height": 1000})
+    page.goto(whole_report(study).as_uri())
+    page.locator(".attlas-ranking tbody button").first.click()
+    page.wait_for_timeout(1_000)
+    page.locator(".attlas-changes").screenshot(path=FOLDER / "compare.png")
 
 
 def lines_picture(study: Study) -> None:
@@ -88,7 +133,7 @@ def explained_pictures(browser: Any, study: Study) -> None:
     embedded:messages --model runs/tour/parts/finetune.
     """
     page = browser.new_page(viewport={"width": 1000, "height": 800})
-    page.goto(study.report(study.folder / "report.html").resolve().as_uri())
+    page.goto(whole_report(study).as_uri())
     page.locator("#explanations w").nth(4).click()
     page.locator("#explanations figure").first.scroll_into_view_if_needed()
     page.wait_for_timeout(1_000)
@@ -115,9 +160,12 @@ if __name__ == "__main__":
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox"]
         )
-        report_pictures(browser, studies[0].with_parts())
+        report_pictures(browser, studies[0])
+        workbench_pictures(browser, studies[0])
         for one in studies:
-            if one.has("explanations"):
+            if one.with_parts().has("explanations"):
                 explained_pictures(browser, one)
+            if one.has("head_changes"):
+                compare_picture(browser, one)
         long_pictures(browser)
         browser.close()

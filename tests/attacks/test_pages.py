@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 import pandas as pd
@@ -22,9 +23,10 @@ from attlas.views.report import render, write_charts
 from tests.attacks.payloads import ALL, PAYLOADS
 from tests.builders.pages import SECTIONS, draw_all, open_page
 from tests.builders.runs import command_line
+from tests.builders.served import listening, opened
 from tests.builders.studies import measured, studies, study_with
 
-PATIENCE = 240_000  # milliseconds; the page of all sections has many charts
+ALL_CHARTS = 240_000  # milliseconds; the page of all sections has many
 
 
 def hostile_frame(frame: pd.DataFrame) -> pd.DataFrame:
@@ -84,7 +86,7 @@ def assert_harmless(browser: Any, path: Path, charts: bool = False) -> None:
     """Open a page, use everything on it, and see that nothing of its data became code."""
     page, wrong = open_page(browser, path, viewport={"width": 1200, "height": 800})
     if charts:
-        draw_all(page, timeout=PATIENCE)
+        draw_all(page, timeout=ALL_CHARTS)
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     for menu in page.locator("select").all():
         if menu.is_visible():
@@ -164,6 +166,29 @@ PAGES: dict[str, Callable[[Path], None]] = {
 def test_the_page_of_one_text(name: str, browser: Any, tmp_path: Path) -> None:
     PAGES[name](tmp_path / "page.html")
     assert_harmless(browser, tmp_path / "page.html")
+
+
+def test_pages_of_a_server(browser: Any, tmp_path: Path) -> None:
+    """Texts, ids, labels and names of a study, its folder and its model, on the workbench."""
+    names = {"id2label": {0: ALL, 1: "b"}, "label2id": {ALL: 0, "b": 1}}
+    model = replace_name(tiny("bert", "classify", **names))
+    texts = [attlas.Text(f"{at}{ALL}", f"{ALL} a cat {at}", label=ALL) for at in range(3)]
+    measures = "surface,entropy,totals,examples,betti,explanations"
+    folder = tmp_path / "<b>study & 'others'"
+    attlas.study(model, texts, measures, folder, workers=1, progress=False)
+    with listening([tmp_path], {ALL: model}) as one:
+        study = one.client().get("/api/studies").json()[0]["id"]
+        text = f"text?{urlencode({'id': texts[0].id})}"
+        pages = ("atlas", "head/L0H1", "texts", text, "topology", "explain", "compare", "tables")
+        tables = ("tables/texts", "tables/explanations")
+        for path in ("", "try", "jobs", *(f"s/{study}/{tab}" for tab in (*pages, *tables))):
+            page, wrong = opened(browser, f"{one.address}/{path}")
+            assert page.evaluate("window.__hacked") is None
+            missing = [one for one in wrong if "404" in one]  # there are no jobs here
+            assert broken([one for one in wrong if one not in missing]) == []
+            assert len(missing) == (path == "jobs")
+            assert page.locator("iframe, object, embed, [onload], [onerror]").count() == 0
+            page.context.close()
 
 
 def test_the_page_of_triples(home: Path, browser: Any, tmp_path: Path) -> None:

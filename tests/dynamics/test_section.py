@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.builders.pages import (
     findings_of,
     n_pictures,
     open_page,
+    redrawn,
     render,
     sections,
     write_charts,
@@ -847,8 +849,9 @@ def test_the_report_is_drawn_in_a_browser(
         drawn = page.locator("#dynamics_flow .chart svg.marks text")
         assert "dot, scale 10" in drawn.all_text_contents()
         assert not any("layer" in text for text in drawn.all_text_contents())
-        page.locator("#dynamics_flow select").select_option(label="dot, affine, scale 10")
-        page.wait_for_timeout(300)
+        menu = page.locator("#dynamics_flow select")
+        choose = partial(menu.select_option, label="dot, affine, scale 10")
+        redrawn(page, "#dynamics_flow svg.marks", choose)
         assert "dot, affine, scale 10" in drawn.all_text_contents()
         assert [text for text in drawn.all_text_contents() if "layer" in text] == [
             f"{term}: layer" for term in "ABDE"
@@ -858,10 +861,9 @@ def test_the_report_is_drawn_in_a_browser(
         )
         count = dots.count()
         where = dots.first.get_attribute("transform")
-        page.locator("#dynamics_tokens select").select_option(
-            label="dot, LSTM, scale 10, in context"
-        )
-        page.wait_for_timeout(300)
+        menu = page.locator("#dynamics_tokens select")
+        choose = partial(menu.select_option, label="dot, LSTM, scale 10, in context")
+        redrawn(page, "#dynamics_tokens svg.marks", choose)
         assert dots.count() == count
         assert dots.first.get_attribute("transform") != where
         assert wrong == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -38,6 +39,7 @@ from tests.builders.pages import (
     findings_of,
     n_pictures,
     open_page,
+    redrawn,
     render,
     sections,
     write_charts,
@@ -487,8 +489,8 @@ def test_the_report_is_drawn_in_a_browser(study: Study, tmp_path: Path, browser:
         assert sorted(leaves.evaluate_all("all => all.map(node => node.textContent)")) == sorted(
             name if number != 2 else IDS[2] for number, name in enumerate(HOSTILE)
         )
-        page.select_option("#relations_tree select", "ward")
-        page.wait_for_timeout(200)
+        choose = partial(page.select_option, "#relations_tree select", "ward")
+        redrawn(page, "#relations_tree svg.marks", choose)
         assert leaves.count() == len(HOSTILE)
         assert wrong == []
         page.context.close()

@@ -8,6 +8,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ from tests.builders.pages import (
     findings,
     n_pictures,
     open_page,
+    redrawn,
     write_charts,
 )
 from tests.builders.studies import write_result
@@ -1689,8 +1691,8 @@ def test_the_four_kinds_have_sections(bert: Model, tmp_path: Path, browser: Any)
     draw_all(page)
     for name in ("betti", "digraph", "barcode", "templates"):
         assert page.locator(f"#{name} .strip circle").count() == 12
-    page.locator("#betti select").select_option("betti_heads.b1@0.5")
-    page.wait_for_timeout(200)
+    menu = page.locator("#betti select")
+    redrawn(page, "#betti .strip", partial(menu.select_option, "betti_heads.b1@0.5"))
     assert wrong == []
     page.context.close()
 

@@ -24,10 +24,13 @@ return { views: all.length, late: late.length, failed };
 CHOOSE = """
 const cell = document.querySelector('#all-heads [role=gridcell][data-head="L1H2"]');
 cell.click();
-await new Promise((done) => setTimeout(done, 500));
+const card = () => document.querySelector("#card").innerText;
+const until = performance.now() + 20000;  // the card follows when its data are unpacked
+while (!card().startsWith("L1H2") && performance.now() < until) {
+  await new Promise((done) => setTimeout(done, 50));
+}
 const chosen = [...document.querySelectorAll('.attlas-heads [aria-selected=true]')];
-const card = document.querySelector("#card").innerText;
-return { names: chosen.map((one) => one.dataset.head), card };
+return { names: chosen.map((one) => one.dataset.head), card: card() };
 """
 
 

@@ -15,6 +15,7 @@ from attlas.models import look
 from attlas.support.errors import AttlasError
 from attlas.testing import tiny
 from attlas.views import charts, text_page
+from tests.builders.pages import cpu_seconds
 from tests.builders.text_views import (
     SENTENCE,
     byte_model,
@@ -274,7 +275,7 @@ def test_a_page_of_one_text_fits_a_phone(tmp_path: Path, browser: Any) -> None:
 def test_a_click_on_a_word_of_a_long_text_is_answered_at_once(
     tmp_path: Path, browser: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bound is generous; `make bench` has the time."""
+    """In CPU time of the page's thread; the bound is generous, `make bench` has the time."""
     monkeypatch.setattr(text_page, "PAGE_BYTES", 0)
     model = tiny("longformer", max_position_embeddings=4100)
     model.tokenizer.model_max_length = 4096
@@ -283,20 +284,17 @@ def test_a_click_on_a_word_of_a_long_text_is_answered_at_once(
     page = page_of(browser, seen, tmp_path, viewport={"width": 1200, "height": 800})
     assert page.locator(WORDS).count() == 2002
     assert page.locator(".attlas-text .passage").evaluate(SHOWN) == text
-    times = page.evaluate(
+    before = cpu_seconds(page)
+    page.evaluate(
         """async () => {
           const words = [...document.querySelectorAll('.attlas-text w')];
-          const out = [];
           for (const at of [7, 1000, 1900]) {
-            const began = performance.now();
             words[at].click();
             await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-            out.push(performance.now() - began);
           }
-          return out;
         }"""
     )
-    assert min(times) < 500
+    assert (cpu_seconds(page) - before) / 3 < 0.5
     assert page.locator(".map").is_visible()
     page.locator(".map").click(position={"x": 20, "y": 400})
     assert page.locator(".attlas-text .passage").evaluate("one => one.scrollTop") > 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,15 @@ from attlas.views.section import Figure, Section
 from attlas.views.tables import Column, text_table
 from attlas.views.terminal import print_table
 from attlas.views.texts import EXAMPLE_TEXTS
-from tests.builders.pages import SECTIONS, Tags, draw_all, n_pictures, open_page, write_charts
+from tests.builders.pages import (
+    SECTIONS,
+    Tags,
+    draw_all,
+    n_pictures,
+    open_page,
+    redrawn,
+    write_charts,
+)
 
 HOSTILE = [
     "<script>alert('x')</script> & <b>bold</b> \"quoted\" 'single' </p>",
@@ -79,8 +88,8 @@ def test_the_report_is_drawn_offline(hostile: attlas.Study, tmp_path: Path, brow
         assert page.locator("#totals w").evaluate_all(tints) != before
         page.locator("#totals w").nth(3).click()
         assert "own uniform" in page.locator("#totals .says").first.inner_text()
-        page.locator("#surface select").select_option("surface.next")
-        page.wait_for_timeout(200)
+        menu = page.locator("#surface select")
+        redrawn(page, "#surface .strip", partial(menu.select_option, "surface.next"))
         assert wrong == []
         text = page.locator("#totals").inner_text()
         assert HOSTILE[0] in text

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pandas as pd
 import pytest
 
 from attlas.web.library import opaque
-from tests.builders.pages import VIEWS_ARE_DRAWN
-from tests.builders.served import listening
-from tests.builders.studies import OLD, measured
+from tests.builders.access import offered, too_small, unnamed
+from tests.builders.pages import draw_all
+from tests.builders.served import listening, shown, watched
+from tests.builders.studies import OLD, compared, measured
 
-READY = "() => 'ready' in document.documentElement.dataset"
 WIDE = "() => document.documentElement.scrollWidth > innerWidth"
 PAGES = ("atlas", "head/L0H1", "texts", "text?id=one", "topology", "explain", "compare", "tables")
 PHONE = {"width": 390, "height": 844}
@@ -22,7 +23,7 @@ PHONE = {"width": 390, "height": 844}
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with listening([measured().folder, OLD / "syntax"], {}) as one:
+    with listening([measured().folder, compared().folder, OLD / "syntax"], {}) as one:
         yield one.address
 
 
@@ -35,26 +36,18 @@ class Reader:
     """A page, and what went wrong in it."""
 
     def __init__(self, browser: Any, address: str, **options: Any) -> None:
-        self.address, self.wrong = address, list[str]()
-        self.page = browser.new_context(**options).new_page()
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.wrong.append(dialog.message))
-        self.page.on("console", self._heard)
-        self.page.on("request", self._asked)
-
-    def _heard(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
-            self.wrong.append(message.text)
-
-    def _asked(self, request: Any) -> None:
-        if not request.url.startswith((self.address, "data:", "blob:")):
-            self.wrong.append(request.url)
+        self.address = address
+        self.page, self.wrong = watched(browser, address, **options)
 
     def open(self, path: str) -> Any:
         self.page.goto(self.address + path)
-        self.page.wait_for_function(READY, timeout=90_000)
-        self.page.wait_for_function(VIEWS_ARE_DRAWN)
-        return self.page
+        return shown(self.page)
+
+    def follow(self, act: Callable[..., Any], *arguments: Any) -> Any:
+        """The next page, once a click or a key has led there."""
+        with self.page.expect_navigation():
+            act(*arguments)
+        return shown(self.page)
 
     @property
     def query(self) -> dict[str, list[str]]:
@@ -76,13 +69,11 @@ def cell(head: str) -> str:
 def test_from_the_list_to_the_card_of_a_head(reader: Reader, study: str) -> None:
     page = reader.open("/")
     page.wait_for_function("() => !document.querySelector('.verdicts')?.innerText.includes('…')")
-    page.click(f"a[href='{study}/atlas']")
-    page.wait_for_function(READY)
+    reader.follow(page.click, f"a[href='{study}/atlas']")
     page.click(cell("L1H2"))
     assert page.inner_text("#card").startswith("L1H2")
     assert reader.query["head"] == ["L1H2"]
-    page.click("a[data-own-page]")
-    page.wait_for_function(READY)
+    reader.follow(page.click, "a[data-own-page]")
     page.wait_for_function("() => document.querySelector('#card').innerText.startsWith('L1H2')")
     page.click("td[data-head=L0H3]")
     assert page.url.endswith("/head/L0H3")
@@ -97,11 +88,9 @@ def test_the_address_restores_what_is_chosen(reader: Reader, study: str) -> None
     page.select_option("#all-heads .controls select >> nth=0", column)
     assert reader.query == {"head": ["L1H3"], "column": [column]}
     chosen, values = page.url, page.inner_text("#all-heads td[data-head=L0H0]")
-    page.click("text=Topology")
-    page.wait_for_function(READY)
+    reader.follow(page.click, "text=Topology")
     assert reader.query["head"] == ["L1H3"]
-    page.go_back()
-    page.wait_for_function(READY)
+    reader.follow(page.go_back)
     assert page.url == chosen
     other = Reader(page.context.browser, reader.address).open(chosen.removeprefix(reader.address))
     assert other.get_attribute(cell("L1H3"), "aria-selected") == "true"
@@ -114,17 +103,13 @@ def test_texts_are_filtered_and_opened(reader: Reader, study: str) -> None:
     page = reader.open(f"{study}/texts")
     assert page.locator("table.texts tbody tr").count() == 3
     page.fill("input[name=words]", "bad")
-    page.press("input[name=words]", "Enter")
-    page.wait_for_function(READY)
+    reader.follow(page.press, "input[name=words]", "Enter")
     assert reader.query["words"] == ["bad"]
     assert page.locator("table.texts tbody tr").count() == 2
     page.select_option("select[name=label]", "good")
-    page.click("text=filter")
-    page.wait_for_function(READY)
+    reader.follow(page.click, "text=filter")
     assert page.input_value("input[name=words]") == "bad"
-    page.click("table.texts tbody th a >> nth=0")
-    page.wait_for_function(READY)
-    page.wait_for_function(VIEWS_ARE_DRAWN)
+    reader.follow(page.click, "table.texts tbody th a >> nth=0")
     assert "Text one" in page.inner_text("h1")
     page.click("[data-view='attlas/text.js'] w >> nth=2")
     assert "selection" in reader.query
@@ -158,22 +143,25 @@ def test_the_theme_stays(reader: Reader, study: str) -> None:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_on_a_phone(browser: Any, address: str, study: str, path: str) -> None:
+    """Nothing scrolls sideways; all that can be used is named, large enough and in view."""
     one = Reader(browser, address, viewport=PHONE, color_scheme="dark")
     page = one.open(f"{study}/{path}")
     assert not page.evaluate(WIDE), "the page scrolls sideways"
+    found = offered(page)
+    assert len(found) > 10
+    assert unnamed(found) == []
+    assert too_small(found) == []
+    if tab := page.query_selector(".tabs [aria-current]"):
+        box = tab.bounding_box()
+        assert 0 <= box["x"] <= PHONE["width"] - box["width"]
     page.context.close()
     assert not one.wrong
 
 
 def test_charts_are_drawn_with_the_library_as_a_file(reader: Reader, study: str) -> None:
-    page = reader.open(f"{study}/topology")
-    page.evaluate("document.querySelectorAll('details').forEach((one) => one.open = true)")
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.wait_for_function(
-        "() => [...document.querySelectorAll('[data-chart]')].every((one) => "
-        "one.querySelector('svg.marks'))",
-        timeout=60_000,
-    )
+    page = reader.open(f"{study}/explain")
+    draw_all(page)
+    assert page.locator("svg.marks").count() == page.locator("[data-chart]").count() > 0
 
 
 def test_what_is_missing_says_which_command_makes_it(reader: Reader) -> None:
@@ -181,3 +169,34 @@ def test_what_is_missing_says_which_command_makes_it(reader: Reader) -> None:
     page = reader.open(f"{study}/explain")
     assert "No explanations in this study yet" in page.inner_text("main")
     assert page.inner_text(".command code").startswith("attlas explain --data")
+
+
+def test_a_table_is_taken_along(reader: Reader, study: str, tmp_path: Path) -> None:
+    page = reader.open(f"{study}/tables")
+    for kind in ("csv", "parquet"):
+        with page.expect_download() as download:
+            page.click(f"a[href='{study}/files/surface.{kind}']")
+        download.value.save_as(tmp_path / f"surface.{kind}")
+    expected = measured().table("surface")
+    assert pd.read_parquet(tmp_path / "surface.parquet").equals(expected)
+    csv = pd.read_csv(tmp_path / "surface.csv")
+    assert csv["previous"].tolist() == pytest.approx(expected["previous"].tolist())
+
+
+def test_the_slider_of_graphs(reader: Reader, study: str) -> None:
+    page = reader.open(f"{study}/topology")
+    view = page.locator("[data-view$='graph.js']")
+    threshold = view.locator("input[type=number]")
+    before = float(threshold.input_value())
+    view.locator("input.slider").focus()
+    page.keyboard.press("End")
+    assert float(threshold.input_value()) > before
+    assert f"threshold {threshold.input_value()}" in view.locator(".readout").inner_text()
+
+
+def test_two_studies_next_to_each_other(reader: Reader) -> None:
+    page = reader.open(f"/s/{opaque(Path(compared().folder).resolve())}/compare")
+    page.locator(".attlas-changes td[data-head=L1H2]").first.click()
+    chosen = page.locator(".attlas-changes td[aria-selected=true]")
+    assert chosen.evaluate_all("all => all.map((one) => one.dataset.head)") == ["L1H2"] * 3
+    assert reader.query["head"] == ["L1H2"]

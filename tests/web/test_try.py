@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -14,6 +19,7 @@ import pytest
 import attlas
 from attlas.models.load import load
 from attlas.testing import tiny
+from attlas.web import looks
 from attlas.web.looks import Looks
 from tests.attacks.payloads import ALL, PAYLOADS
 from tests.builders.served import Served, listening, opened, served, until_ready
@@ -150,6 +156,7 @@ def test_a_text_is_typed_and_answers(there: Served, browser: Any) -> None:
     page.locator("w", has_text="dog").first.click()
     assert "dog" in page.locator(".said").inner_text()
     page.locator("[role=gridcell]").nth(5).click()
+    page.locator(".attlas-look .matrix").scroll_into_view_if_needed()  # drawn when it is near
     page.wait_for_selector(".attlas-matrix[data-ready]")
     page.locator(".attlas-matrix canvas.part").click(position={"x": 200, "y": 200})
     page.locator(".readout", has_text="exactly").wait_for()
@@ -158,6 +165,54 @@ def test_a_text_is_typed_and_answers(there: Served, browser: Any) -> None:
     page.reload()  # the address knows the pass
     page.wait_for_selector(".attlas-look[data-drawn]")
     page.context.close()
+
+
+def test_a_pass_goes_on_when_its_page_is_left(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The address knows the pass from its start on: loaded again, the page follows it."""
+    may_end, read = threading.Event(), looks.look_at
+
+    def slow(*arguments: Any) -> Any:
+        assert may_end.wait(60)
+        return read(*arguments)
+
+    monkeypatch.setattr("attlas.web.looks.look_at", slow)
+    with listening([tmp_path], {"a": tiny("bert")}) as one:
+        page, wrong = opened(browser, f"{one.address}/try")
+        page.get_by_label("Text").fill(TEXT)
+        page.get_by_role("button", name="Look").click()
+        page.wait_for_function("() => location.search.includes('look=')")
+        page.reload(wait_until="commit")
+        page.locator(".pass progress").wait_for()
+        may_end.set()
+        page.wait_for_selector(".attlas-look[data-drawn]")
+        assert wrong == []
+        page.context.close()
+
+
+def test_look_opens_the_workbench(tmp_path: Path) -> None:
+    """`attlas look TEXT --open`: the page of the text, which is in no address."""
+    tiny("bert").save(tmp_path / "model")
+    command = [sys.executable, "-m", "attlas", "look", TEXT, "--model", "model", "--open"]
+    environment = {**os.environ, "BROWSER": "true", "HF_HUB_OFFLINE": "1"}
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        try:
+            address = next(line for line in process.stdout if line.startswith("serving")).split()[1]
+            home, _, look = address.partition("/try?look=")
+            assert "cat" not in address
+            about = {"state": "waiting"}
+            while about["state"] in ("waiting", "running"):
+                with urlopen(f"{home}/api/looks/{look}", timeout=60) as answer:
+                    about = json.load(answer)
+            assert about["state"] == "ready"
+            with urlopen(f"{home}/api/looks/{look}/views", timeout=60) as answer:
+                assert json.load(answer)["about"]["model"] == "model"
+        finally:
+            process.terminate()
 
 
 def test_rows_of_a_head_arrive_when_it_is_chosen(
@@ -169,13 +224,63 @@ def test_rows_of_a_head_arrive_when_it_is_chosen(
     page.locator("w", has_text="dog").first.click()
     with page.expect_response(lambda answer: "/words/L1H1/" in answer.url):
         page.locator("select[data-choose=head]").first.select_option("L1H1")
-    page.locator(".side .lists tbody tr").nth(2).wait_for()
-    shown = page.locator(".side .lists tbody tr").first.locator("td").nth(2).inner_text()
     seen = attlas.attention(tiny("bert"), f"{TEXT} again")
-    word = seen.words.index("dog")
-    assert shown == f"{seen.to_words()[1, 1, word].max():.2f}"
+    largest = f"{seen.to_words()[1, 1, seen.words.index('dog')].max():.2f}"
+    first = page.locator(".side .lists").first.locator("tbody tr").first.locator("td").nth(2)
+    first.filter(has_text=largest).wait_for()  # those of all heads are shown until they arrive
     assert wrong == []
     page.context.close()
+
+
+def test_lines_of_several_heads_are_open_at_first_sight(
+    there: Served, browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the rows of heads follow; the parts of the matrix are next to each other."""
+    monkeypatch.setattr("attlas.web.looks.INLINE_BYTES", 0)
+    page, wrong = opened(browser, f"{there.address}/try")
+    try_text(page, f"{TEXT} at first")
+    page.locator(".lines").scroll_into_view_if_needed()  # asked for when they are seen
+    page.wait_for_function("() => !document.querySelector('.lines').innerText.includes('reading')")
+    drawn = [one.locator("path").count() for one in page.locator(".lines svg").all()]
+    assert len(drawn) == 4
+    assert min(drawn) > 0
+    page.locator(".attlas-look .matrix").scroll_into_view_if_needed()
+    page.wait_for_selector(".attlas-matrix[data-ready]")
+    whole, part = (
+        page.locator(f".attlas-matrix canvas.{name}").bounding_box() for name in ("whole", "part")
+    )
+    assert whole["x"] + whole["width"] < part["x"]
+    window = page.locator(".attlas-matrix .window").bounding_box()
+    assert window["width"] <= whole["width"] + 4
+    assert wrong == []
+    page.context.close()
+
+
+def test_several_words_of_a_long_text(browser: Any, tmp_path: Path) -> None:
+    """4,096 tokens: numbers of a head arrive for the words that are chosen, and are summed."""
+    model = tiny("longformer", max_position_embeddings=4_100)
+    model.tokenizer.model_max_length = 4_096
+    loaded = attlas.load((model.network, model.tokenizer))
+    text = " ".join(f"cat{number % 10}" for number in range(2_500))
+    with listening([tmp_path], {"long": loaded}) as one:
+        page, wrong = opened(browser, f"{one.address}/try")
+        try_text(page, text)
+        assert "4,096 tokens" in page.locator(".attlas-look .about").inner_text()
+        page.select_option("[data-choose=head]", "L1H2")
+        words = (20, 1_900)
+        for word in words:
+            page.locator("w").nth(word).click(modifiers=["Shift"])
+        page.locator(".side .chip").nth(1).wait_for()
+        page.locator(".side .lists tbody tr").first.wait_for()
+        (look,) = one.looks.kept._looks.values()
+        each = [np.frombuffer(look.word("L1H2", word), "<f4").reshape(2, -1)[0] for word in words]
+        order = np.argsort(-np.mean(each, axis=0), kind="stable")
+        cells = page.locator(".side .lists").first.locator("tbody tr").first.locator("td, th")
+        first = cells.all_inner_texts()
+        assert first[1] == str(order[0] + 1)
+        assert float(first[3]) == pytest.approx(np.mean(each, axis=0).max(), abs=0.006)
+        assert wrong == []
+        page.context.close()
 
 
 def test_no_script_of_a_text_runs(there: Served, browser: Any) -> None:

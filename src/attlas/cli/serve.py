@@ -5,17 +5,22 @@ from __future__ import annotations
 import socket
 import threading
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlencode
 
 import typer
 
 from attlas.cli.app import app, whole
 from attlas.support.errors import AttlasError
 from attlas.support.options import Option
+
+if TYPE_CHECKING:
+    from attlas.models.model import Model
+    from attlas.web.looks import Looks
 
 LOOPBACK, PORT = "127.0.0.1", 8765
 PORTS = Option("Port; 0 for any free one.", at_least=0, at_most=65_535)
@@ -55,11 +60,13 @@ def serve(
 
 @dataclass(frozen=True)
 class Served:
-    """What pages may run: models and corpora by name, into a folder."""
+    """What pages may run: models and corpora by name, into a folder; the text of the first page."""
 
     models: Sequence[str] = ()
     corpora: Sequence[str] = ()
     out: Path = JOBS
+    opener: Callable[[str], Model] | None = None  # of models, if they are not loaded by name
+    text: str = ""
 
 
 def serve_folders(
@@ -90,16 +97,27 @@ def serve_folders(
     with _listening(host, port) as listener:
         name, number = own_name(host), listener.getsockname()[1]
         access = access_for(host, number)
-        token = f"?{TOKEN}={access.token}" if access.token else ""
-        address = f"http://{name}:{number}/{token}"
+        looks = Looks(served.models, access.opaque, opener=served.opener)
+        fields = {TOKEN: access.token} if access.token else {}
+        address = f"http://{name}:{number}/{_first_page(looks, served.text, fields)}"
         print(f"serving   {address}  (Ctrl-C ends it)", flush=True)
         if open_page:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         jobs = Jobs(served.out, served.models or EMBEDDED, served.corpora)
-        pages = create_app(library, Looks(served.models, access.opaque), jobs)
+        pages = create_app(library, looks, jobs)
         pages.add_middleware(Guard, access=access)
         settings = uvicorn.Config(pages, log_level="warning", server_header=False)
         uvicorn.Server(settings).run(sockets=[listener])
+
+
+def _first_page(looks: Looks, text: str, fields: dict[str, str]) -> str:
+    """The list of results, or the page of a text whose pass is queued here; with more fields."""
+    if text:
+        from attlas.core.text import Text
+
+        about = looks.start(next(iter(looks.models)), Text("text", text))
+        fields = {**fields, "look": str(about["id"])}
+    return ("try" if text else "") + ("?" + urlencode(fields) if fields else "")
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -268,6 +268,9 @@ class LookCommand:
     matrix_tokens: int = option(
         1_024, "Tokens of a matrix: the first ones of the text.", at_least=1, at_most=4_096
     )
+    open_page: bool = option(
+        False, "Open the text in the browser, on the workbench.", flags=("--open",)
+    )
     global_tokens: str | None = option(None, GLOBAL_HELP)
     allow_pickle: bool = option(False, PICKLE_HELP)
     force: bool = option(False, FORCE_HELP)
@@ -304,6 +307,12 @@ class LookCommand:
             )
         seen.numbers.check(layer, head)
         self._write(seen, layer, head)
+        if self.open_page:
+            from attlas.cli.serve import DEFAULT, Served, serve_folders
+
+            served = Served(models=[model.name], opener=lambda _: model, text=text)
+            folders = [DEFAULT] if DEFAULT.is_dir() else []
+            serve_folders(folders, served, port=0, open_page=True)
 
     def _write(self, seen: Any, layer: int | None, head: int | None) -> None:
         from attlas.views import charts

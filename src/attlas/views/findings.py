@@ -190,8 +190,9 @@ def model_name(name: str) -> str:
 
 def about_source(tables: Tables) -> list[str]:
     """What an exported picture says of its origin: the model, the corpus and how many texts."""
-    texts = tables.manifest["counts"].get("analysed")
-    return [origin(tables.manifest) + ("" if texts is None else f", {texts:,} texts")]
+    texts, of = tables.manifest["counts"].get("analysed"), origin(tables.manifest)
+    is_said = texts is None or of.endswith(f"({texts:,} texts)")
+    return [of if is_said else f"{of}, {texts:,} texts"]
 
 
 def origins(study: Tables, sections: Mapping[str, Section]) -> list[str]:

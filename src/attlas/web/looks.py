@@ -106,9 +106,10 @@ class Looks:
         models: Sequence[str],
         opaque: Opaque,
         tasks: Tasks | None = None,
-        opener: Callable[[str], Model] = open_model,
+        opener: Callable[[str], Model] | None = None,
     ) -> None:
-        named = [NamedModel(opaque("model", one), one, opener) for one in models or EMBEDDED]
+        load = opener or open_model
+        named = [NamedModel(opaque("model", one), one, load) for one in models or EMBEDDED]
         self.models = {one.id: one for one in named}
         self.tasks = tasks or Tasks()
         self.kept = Kept(KEPT_BYTES)
@@ -329,6 +330,7 @@ class Look:
     def matrix(self) -> dict[str, Any]:
         """What the matrix view gets at first: heads by name, whose codes follow."""
         from attlas.views.matrices import FLOOR
+        from attlas.views.text_page import focused_heads
 
         tokens = self.seen.tokens[:MATRIX_TOKENS]
         layers, heads = self.seen.n_layers, self.seen.n_heads
@@ -340,6 +342,7 @@ class Look:
             "total": len(self.seen.tokens),
             "floor": FLOOR,
             "heads": [{"name": one} for one in names],
+            "first": focused_heads(self.seen.heads, 1)[0],
         }
 
     def _head(self, name: str) -> Attention:

@@ -127,19 +127,32 @@ def _example_texts(study: Tables) -> list[tuple[int, dict[str, Any]]]:
     return within_budget(chosen)
 
 
-def text_overlay(study: Tables, row: dict[str, Any], group: int, importance: Any = None) -> Overlay:
+def text_overlay(
+    study: Tables,
+    row: dict[str, Any],
+    group: int,
+    importance: Any = None,
+    *,
+    with_heads: bool = True,
+) -> Overlay:
     """A text of the study shaded by the attention it receives; by head where that was kept."""
-    return rows_overlay(study, row, study.tokens("totals", group, row["text"]), importance)
+    rows = study.tokens("totals", group, row["text"])
+    return rows_overlay(study, row, rows, importance, with_heads=with_heads)
 
 
 def rows_overlay(
-    study: Tables, row: Mapping[str, Any], rows: pd.DataFrame, importance: Any = None
+    study: Tables,
+    row: Mapping[str, Any],
+    rows: pd.DataFrame,
+    importance: Any = None,
+    *,
+    with_heads: bool = True,
 ) -> Overlay:
     """The same from the rows of the text in `totals`."""
     layers, heads = study.n_layers, study.n_heads
     values = rows[[f"L{layer}" for layer in range(layers)]].to_numpy().T[:, None]
     detailed = pd.DataFrame()
-    if study.has("totals_heads"):
+    if with_heads and study.has("totals_heads"):
         detailed = study.table("totals_heads", text=row["text"])
     by_head = 0 < len(detailed) == len(rows)
     if by_head:

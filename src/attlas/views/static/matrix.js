@@ -130,8 +130,8 @@ class Matrix {
         `The page has no matrix of ${name}, only of ${names.join(", ")}; ` +
         `write it with --matrix ${name}.`;
     }
-    const chosen = this.data.heads.find((one) => one.name === name) ?? this.head;
-    this.head = chosen ?? this.data.heads[0];
+    const named = (head) => this.data.heads.find((one) => one.name === head);
+    this.head = named(name) ?? this.head ?? named(this.data.first) ?? this.data.heads[0];
     if (!this.width) return;
     const head = this.head;
     if (!this.loaded.has(head.name)) this.loaded.set(head.name, this.load(head));

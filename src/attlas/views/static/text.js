@@ -583,7 +583,19 @@ class TextView {
     this.linesNote = element("span", { class: "note" });
     const bar = element("div", { class: "choice" }, element("h3", {}, "Lines"), this.linesNote);
     bar.append(label, this.tableButton("lines"));
+    if (this.model.send) this.askWhenSeen();
     this.lines.append(bar, this.panels);
+  }
+  // Rows of several heads are asked for when the lines come into view.
+  askWhenSeen() {
+    const seen = (entries) => {
+      if (!entries.some((one) => one.isIntersecting)) return;
+      observer.disconnect();
+      this.seen = true;
+      this.drawLines();
+    };
+    const observer = new IntersectionObserver(seen, { rootMargin: "0px 0px -100px" });
+    observer.observe(this.lines);
   }
   // Lines between the words around the selection: this view, then heads that are far from uniform.
   drawLines() {
@@ -595,9 +607,10 @@ class TextView {
     const words = [];
     for (let unit = from; unit < to; unit++) words.push([units.string(unit), near.includes(unit)]);
     const views = [...new Set([this.view, ...this.data.lines])].slice(0, PANELS);
-    for (const view of chosen.length ? views : [this.view]) this.askFor(view);
+    for (const view of chosen.length || this.seen ? views : [this.view]) this.askFor(view);
+    const isMissing = (view) => this.model.send && this.text.missing(view).length;
     const panels = views.map((view) => [
-      NAMES[view] ?? (/^L\d+$/.test(view) ? `${view}, mean of its heads` : view),
+      titleOf(view) + (isMissing(view) ? ": reading …" : ""),
       view === this.view && view.includes("H"),
       this.pairs(view, units, from, to, near),
     ]);
@@ -628,6 +641,9 @@ const ASK = {
 };
 const MORE = "Shift-click adds words; Escape clears.";
 const NAMES = { "": "mean of all heads", scaled: "weighted by importance" };
+const titleOf = (view) => {
+  return NAMES[view] ?? (/^L\d+$/.test(view) ? `${view}, mean of its heads` : view);
+};
 const times = (value, even) =>
   even > 0 ? `: × ${(value / even).toFixed(2)}${value > SAME * even ? "" : " (no tint)"}` : "";
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 router = APIRouter(include_in_schema=False)
 TEXTS = TAB["texts"]
 MOST_WORDS, MOST_PAGES = 200, 1_000_000_000
+MOST_TOKENS = 1_024  # of a text whose heads come at once; those of a longer one, with its model
 Short = Annotated[str, Query(max_length=MOST_WORDS)]
 Whole = Annotated[int, Query(ge=1, le=MOST_PAGES)]
 Count = Annotated[str, Query(pattern=r"^\d{0,9}$")]  # a field of a form may be empty
@@ -107,11 +108,14 @@ def text_body(
 
     group, row = study.texts_at([place])[0]
     data = PageData()
-    parts = {title: data.part(part) for title, part in text_parts(study, group, row).items()}
+    about = known.frame.iloc[place].to_dict()
+    with_heads = read is None or about["tokens"] <= MOST_TOKENS
+    own = text_parts(study, group, row, with_heads=with_heads)
+    parts = {title: data.part(part) for title, part in own.items()}
     names = known.frame["text"]
     words = {
         "entry": entry,
-        "row": known.frame.iloc[place].to_dict(),
+        "row": about,
         "content": row["content"],
         "place": place + 1,
         "count": len(names),
@@ -124,7 +128,9 @@ def text_body(
     return page_body(render("one_text_of_study.html", **words), data, {}, head_base(entry))
 
 
-def text_parts(study: Study, group: int, row: dict[str, Any]) -> dict[str, Part]:
+def text_parts(
+    study: Study, group: int, row: dict[str, Any], *, with_heads: bool = True
+) -> dict[str, Part]:
     """The views of one text that the tables of a study allow, by their titles."""
     from attlas.explain.section.aligned import AlignedTexts, study_texts
     from attlas.explain.section.texts import study_overlay
@@ -133,7 +139,9 @@ def text_parts(study: Study, group: int, row: dict[str, Any]) -> dict[str, Part]
 
     out: dict[str, Part] = {}
     if study.has("totals"):
-        out["Attention received"] = TintedText("", text_overlay(study, row, group))
+        out["Attention received"] = TintedText(
+            "", text_overlay(study, row, group, with_heads=with_heads)
+        )
     if study.has("attributions") and len(study.table("attributions", ["text"], row["text"])):
         aligned = study_texts(study, [row])
         out["Attribution"] = TintedText(*study_overlay(study, row))

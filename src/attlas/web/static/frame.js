@@ -47,7 +47,7 @@ function updateLinks(state) {
     link.href = url.pathname + url.search + url.hash;
   }
   for (const link of document.querySelectorAll("a[data-own-page]")) {
-    link.hidden = !head;
+    link.hidden = !head || root.dataset.page === "head";
     if (head) link.href = link.dataset.ownPage + head;
     link.textContent = head ? `page of ${head}` : "";
   }
@@ -71,6 +71,13 @@ function openTarget() {
   if (fold) fold.open = true;
 }
 
+async function copy(button, words) {
+  const name = button.textContent;
+  await navigator.clipboard.writeText(words);
+  button.textContent = "copied";
+  setTimeout(() => (button.textContent = name), 2000);
+}
+
 function startControls() {
   document.getElementById("theme").addEventListener("click", () => {
     root.dataset.theme = theme() === "dark" ? "light" : "dark";
@@ -79,16 +86,12 @@ function startControls() {
   document.getElementById("study")?.addEventListener("change", (event) => {
     location.assign(event.target.value);
   });
-  const link = document.getElementById("copy-link");
-  link.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(location.href);
-    link.textContent = "copied";
-    setTimeout(() => (link.textContent = "copy link"), 2000);
-  });
-  document.addEventListener("click", (event) => {
-    const command = event.target.closest("button[data-copy]");
-    if (command) navigator.clipboard.writeText(command.dataset.copy);
-  });
+  for (const button of document.querySelectorAll("#copy-link, button[data-copy]")) {
+    button.hidden = !navigator.clipboard; // which browsers give this machine or https only
+    button.addEventListener("click", () => copy(button, button.dataset.copy ?? location.href));
+  }
+  const tab = document.querySelector(".tabs [aria-current]");
+  if (tab) tab.parentNode.scrollLeft = tab.offsetLeft - tab.parentNode.offsetLeft - tab.offsetWidth;
   addEventListener("hashchange", openTarget);
   openTarget();
 }

@@ -8,11 +8,13 @@ const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count ==
 const wait = (time) => new Promise((resolve) => setTimeout(resolve, time));
 
 // Starts a pass and shows its views in a place; the id of the pass, or null if there is none.
-export async function look(place, path, body, state, study) {
+// Without a body the pass has been started before. `started` hears the id as soon as it is known.
+export async function look(place, path, body, state, { study, started } = {}) {
   const bar = element("div", { class: "pass" });
   place.prepend(bar);
   try {
     let about = await json(path, body);
+    started?.(about.id);
     const began = performance.now();
     while (about.state === "waiting" || about.state === "running") {
       const took = performance.now() - began;
@@ -53,7 +55,7 @@ function showProgress(bar, about) {
 }
 
 // Draws a text that the server has read, with what its study knows of it.
-export async function showLook(place, id, state, study = "") {
+async function showLook(place, id, state, study = "") {
   const { about, views } = await json(`/api/looks/${id}/views${study ? `?study=${study}` : ""}`);
   const { model, layers, heads, words, tokens, cut } = about;
   const beyond = "beyond the model's maximum length were truncated";
@@ -67,8 +69,7 @@ export async function showLook(place, id, state, study = "") {
   const line = element("p", { class: "about" }, element("b", {}, model), ` ${facts.join(" · ")}`);
   const frame = element("div", { class: "frame" });
   frame.append(nodes.text, element("div", { class: "heads" }, nodes.heads));
-  const note = element("p", { class: "note" }, "Choose a head to see its matrix.");
-  const matrix = element("section", { class: "matrix" }, element("h3", {}, "Matrix"), note);
+  const matrix = element("section", { class: "matrix", "aria-label": "Matrix" }, nodes.matrix);
   place.querySelector(".attlas-look")?.remove();
   const whole = element("div", { class: "attlas-look", "data-look": id }, line, frame, matrix);
   place.append(whole);
@@ -78,14 +79,12 @@ export async function showLook(place, id, state, study = "") {
     await view.render({ model: new RemoteModel(data, state, id), el: nodes[name] });
   };
   await Promise.all([draw("text"), draw("heads")]);
-  // the matrix of a head is large: it is drawn when one is chosen
-  const drawMatrix = () => {
-    if (!state.get("head") || !whole.isConnected) return;
-    state.off("change:head", drawMatrix);
-    matrix.replaceChildren(nodes.matrix);
+  // the matrix of a head is large: it is drawn when it comes near
+  const near = new IntersectionObserver((entries) => {
+    if (!entries.some((one) => one.isIntersecting)) return;
+    near.disconnect();
     draw("matrix");
-  };
-  state.on("change:head", drawMatrix);
-  drawMatrix();
+  });
+  near.observe(matrix);
   whole.dataset.drawn = "";
 }

@@ -11,7 +11,7 @@ export default {
     const place = element("div", { class: "result" });
     const read = async (id) => {
       const body = { model: id, text };
-      const known = await look(place, `/api/studies/${study}/looks`, body, model.state, study);
+      const known = await look(place, `/api/studies/${study}/looks`, body, model.state, { study });
       for (const part of known ? document.querySelectorAll("[data-part]") : []) {
         part.hidden = REPLACED.includes(part.dataset.part);
       }

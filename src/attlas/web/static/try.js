@@ -1,7 +1,7 @@
 // A text that a reader types, read by a model of the server. The text goes in the body of a
 // request, never into the address.
 import { element } from "attlas/dom.js";
-import { look, showLook } from "attlas.web/look.js";
+import { look } from "attlas.web/look.js";
 
 const NOTE =
   "Nothing is stored: the text stays in the memory of this server until others need the room.";
@@ -34,7 +34,7 @@ function keep(values) {
 }
 
 export default {
-  async render({ model, el }) {
+  render({ model, el }) {
     const { text, select, go, node } = form(model.get("data"));
     const place = element("div", { class: "result" });
     el.classList.add("attlas-try");
@@ -45,10 +45,11 @@ export default {
       place.classList.add("old");
       model.set("selection", {});
       const body = { model: select.value, text: text.value };
-      const id = await look(place, "/api/looks", body, model.state);
+      const started = (id) => keep({ model: select.value, look: id });
+      const id = await look(place, "/api/looks", body, model.state, { started });
       go.disabled = false;
       place.classList.remove("old");
-      return keep({ model: select.value, look: id });
+      if (!id) keep({ look: "" });
     };
     node.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -58,6 +59,9 @@ export default {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) node.requestSubmit();
     });
     const known = new URLSearchParams(location.search).get("look");
-    if (known) await showLook(place, known, model.state).catch(() => keep({ look: "" }));
+    const follow = async () => {
+      if (!(await look(place, `/api/looks/${known}`, undefined, model.state))) keep({ look: "" });
+    };
+    if (known) follow(); // the page does not wait for it
   },
 };
