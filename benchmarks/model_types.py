@@ -11,6 +11,7 @@ import copy
 import csv
 import datetime
 import multiprocessing
+import re
 import sys
 import time
 import warnings
@@ -297,7 +298,7 @@ def _difference(read: list[Any], expected: list[Any]) -> float:
 def _line(error: Exception) -> str:
     text = (str(error).strip().splitlines() or [""])[0]
     named = text if isinstance(error, AttlasError) else f"{type(error).__name__}: {text}"
-    return named[:160]
+    return re.sub(r"/\S*/", "", named)[:160]  # folders of this machine say nothing
 
 
 def _survey_into(kind: str, results: Any) -> None:
