@@ -298,7 +298,7 @@ def _difference(read: list[Any], expected: list[Any]) -> float:
 def _line(error: Exception) -> str:
     text = (str(error).strip().splitlines() or [""])[0]
     named = text if isinstance(error, AttlasError) else f"{type(error).__name__}: {text}"
-    return re.sub(r"/\S*/", "", named)[:160]  # folders of this machine say nothing
+    return re.sub(r"/\w\S*/", "", named)[:160]  # folders of this machine say nothing
 
 
 def _survey_into(kind: str, results: Any) -> None:
