@@ -115,6 +115,32 @@ def test_texts_are_filtered_and_opened(reader: Reader, study: str) -> None:
     assert "selection" in reader.query
 
 
+def test_the_address_of_a_text_restores_how_it_is_shown(reader: Reader, study: str) -> None:
+    """Tint, units and the mean of a layer; a head takes the place of that mean."""
+    reader.follow(reader.open(f"{study}/texts").click, "table.texts tbody th a >> nth=0")
+    page, text = reader.page, "[data-view='attlas/text.js']"
+    page.click(f"{text} [data-units=tokens]")
+    page.select_option(f"{text} [data-choose=head]", "L1")
+    assert (reader.query["units"], reader.query["view"]) == (["tokens"], ["L1"])
+    tints = page.locator(f"{text} [data-tint]").count()
+    if tints > 1:
+        page.click(f"{text} [data-tint] >> nth=1")
+        assert "tint" in reader.query
+
+    def state() -> list[object]:
+        words = page.locator(f"{text} w").evaluate_all("all => all.map(one => one.style.cssText)")
+        pressed = page.locator(f"{text} [aria-pressed=true]").all_inner_texts()
+        return [words, pressed, page.input_value(f"{text} [data-choose=head]")]
+
+    before = state()
+    page.reload()
+    shown(page)
+    assert state() == before
+    page.select_option(f"{text} [data-choose=head]", "L1H2")
+    assert reader.query["head"] == ["L1H2"]
+    assert "view" not in reader.query
+
+
 def test_by_keyboard_alone(reader: Reader, study: str) -> None:
     page = reader.open(f"{study}/atlas?head=L0H0")
     page.keyboard.press("Tab")

@@ -179,9 +179,19 @@ def graph_svg(graph: HeadGraph, text: GraphText, threshold: float | None = None)
         "</g></svg>"
     )
     cycles = len(edges) - n + pieces
-    title = f"{graph.name}: {pieces} connected components, {cycles} independent cycles"
+    counts = _counted(pieces, "connected component"), _counted(cycles, "independent cycle")
+    title = f"{graph.name}: {', '.join(counts)}"
     about = [f"{text.text}; {n} tokens, threshold {decimal(threshold, 3)}, loops count as cycles"]
     return stacked(heading_svg(title, about, SIZE), svg)
+
+
+def _counted(count: int, word: str) -> str:
+    """A count with its noun.
+
+    >>> _counted(1, "independent cycle"), _counted(2, "independent cycle")
+    ('1 independent cycle', '2 independent cycles')
+    """
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _loop(angle: float, middle: float, radius: float) -> str:

@@ -123,11 +123,9 @@ class TextView {
     if (this.text.hasRows) kinds.push("attends", "attended");
     if (this.data.methods) kinds.push("score");
     if (!this.data.received) kinds.shift();
-    this.tint = switchOf("tint by", "tint", kinds.map((one) => [one, TITLES[one]]), (by) => {
-      this.by = by;
-      this.retint();
-      this.say();
-    });
+    this.kinds = kinds;
+    const tints = kinds.map((one) => [one, TITLES[one]]);
+    this.tint = switchOf("tint by", "tint", tints, (by) => this.share({ tint: by }));
     const tint = element("span", { class: "choice" }, "tint by", this.tint.place);
     if (kinds.length > 1) place.append(tint);
     if (this.data.methods) place.append(this.methodMenu());
@@ -136,10 +134,26 @@ class TextView {
       "units",
       "units",
       [["words", "words"], ["tokens", "tokens"]],
-      (name) => this.setUnits(name),
+      (name) => this.share({ units: name }),
     );
     place.append(this.level.place, this.legend);
     return place;
+  }
+  // What the page, or a notebook, keeps: all texts of a page follow it, and its address has it.
+  share(values) {
+    for (const [name, value] of Object.entries(values)) this.model.set(name, value);
+    this.model.save_changes();
+  }
+  // Shows the text as it was chosen here, in another text, or in the address.
+  restore() {
+    const [tint, units, method] = ["tint", "units", "method"].map((name) => this.model.get(name));
+    if (this.kinds.includes(tint)) this.by = tint;
+    if (this.data.methods?.[method] !== undefined) {
+      this.method = method;
+      this.methodSelect.value = String(method);
+    }
+    if (["words", "tokens"].includes(units)) this.setUnits(units);
+    this.setView(this.model.get("head") || this.model.get("view") || "");
   }
   methodMenu() {
     const { select, label } = menu(
@@ -147,11 +161,9 @@ class TextView {
       "method",
       this.data.methods.map((name, at) => [at, name.replaceAll("_", " ")]),
     );
+    this.methodSelect = select;
     select.addEventListener("change", () => {
-      this.method = Number(select.value);
-      this.by = "score";
-      this.retint();
-      this.say();
+      this.share({ method: Number(select.value), tint: "score" });
     });
     return label;
   }
@@ -170,17 +182,17 @@ class TextView {
     this.headSelect = select;
     select.addEventListener("change", () => {
       const view = select.value;
-      this.model.set("head", view.includes("H") ? view : "");
-      this.model.save_changes();
-      this.setView(view);
+      const isHead = view.includes("H");
+      this.share({ head: isHead ? view : "", view: isHead || !view ? null : view });
     });
     return label;
   }
   setView(view) {
-    if (!this.data.received || !this.text.has(view)) return;
-    this.view = this.data.averaged ? view.replace(/H\d+$/, "") : view;
-    this.headSelect.value = this.view;
-    this.askForWords();
+    if (this.data.received && this.text.has(view)) {
+      this.view = this.data.averaged ? view.replace(/H\d+$/, "") : view;
+      this.headSelect.value = this.view;
+      this.askForWords();
+    }
     this.retint();
     this.showSelection();
   }
@@ -684,11 +696,16 @@ export default {
       view.retint();
     };
     el.dataset.theme = theme();
-    view.setView(model.get("head") ?? "");
-    view.retint();
-    view.showSelection();
+    view.restore();
     onTheme(themed, signal);
-    onChange(model, "head", () => view.setView(model.get("head") ?? ""), signal);
+    for (const name of ["head", "view", "units"]) {
+      onChange(model, name, () => view.restore(), signal);
+    }
+    const tinted = () => {
+      view.restore();
+      view.say();
+    };
+    for (const name of ["tint", "method"]) onChange(model, name, tinted, signal);
     onChange(model, "selection", () => view.follow(), signal);
     const heard = (content, buffers) => view.hear(content, buffers);
     model.on("msg:custom", heard);

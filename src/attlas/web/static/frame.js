@@ -6,7 +6,8 @@ import { mount } from "attlas/mount.js";
 import { inflatedJson } from "attlas/packing.js";
 import { fillStudies } from "attlas.web/studies.js";
 
-const KEPT = ["head", "column", "threshold", "selection"]; // shared values that an address has
+// shared values that an address has
+const KEPT = ["head", "column", "threshold", "selection", "tint", "units", "method", "view"];
 const root = document.documentElement;
 const content = (name) => document.getElementById(name)?.textContent;
 const json = (name) => JSON.parse(content(name) ?? "{}");
