@@ -198,12 +198,14 @@ def _read_anew(study: Study, text: str, model: Any) -> TextAttention:
     """The attention of one text of a study, with the model that it was made with."""
     from attlas.core.text import Text
     from attlas.models import load
+    from attlas.views.numbers import listed
 
-    row, loaded = study.text_row(text), load(model)
     known = study.manifest["model"]
-    if loaded.weights_sha256() != known["state_sha256"]:
+    row, loaded = study.text_row(text), load(model, task=known.get("task", "base"))
+    if others := study.differences_of_model(loaded.identity()):
         raise StudyError(
-            f"{loaded.name} has other weights than {known['name']}, the model of this study"
+            f"{loaded.name} differs from {known['name']}, the model of this study, in "
+            f"{listed(others)}"
         )
     seen = attention(loaded, Text(text, row["content"], row["label"]))
     return replace(seen, selection=study.selection)

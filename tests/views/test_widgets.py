@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -243,8 +244,20 @@ def test_a_study_without_what_is_asked_says_so(study: Study) -> None:
     other = attlas.study(tiny("bert"), TEXTS, "surface", workers=1, progress=False)
     with pytest.raises(StudyError, match=r"run it with --measures totals, or give its model"):
         other.text("one")
-    with pytest.raises(StudyError, match="has other weights than"):
+    with pytest.raises(StudyError, match="in weights"):
         study.matrix("one", "L1H2", model=tiny("bert", seed=1))
+
+
+def test_a_text_is_read_anew_by_the_model_of_its_study_alone(tmp_path: Path) -> None:
+    """Another tokenizer is another model; a classifier is loaded as the study loaded it."""
+    classifier = tiny("bert", "classify")
+    classifier.save(tmp_path / "model")
+    folder = str(tmp_path / "model")
+    study = attlas.study(folder, TEXTS, "surface", workers=1, progress=False)
+    assert isinstance(study.text("one", model=folder), TextAttention)
+    other = attlas.load((classifier.network, tiny("gpt2").tokenizer), task="classify")
+    with pytest.raises(StudyError, match="in tokenizer"):
+        study.text("one", model=other)
 
 
 def test_the_numbers_of_a_text_are_those_of_its_table(study: Study) -> None:

@@ -21,6 +21,7 @@ from attlas.models import Model
 from attlas.studies import Study
 from attlas.studies.compare import measure_of, paired_differences, unpaired_reason
 from attlas.support.errors import ModelError, StudyError
+from attlas.views.numbers import listed
 
 SHOWN = 10  # changes in the result
 LONGEST = 2_000  # characters of a text that is read to match heads
@@ -56,19 +57,18 @@ def check(
             )
     for name, model, study in (("model_a", model_a, a), ("model_b", model_b, studies[-1])):
         if compare.match and model is not None:
-            _check_model(name, work.identity(model)["weights"], study)
+            _check_model(name, work.identity(model), study)
     if compare.match:
         shared_texts(a, studies[-1], compare.texts)
 
 
-def _check_model(name: str, weights: str, study: Study) -> None:
-    """Refuse a model whose weights are not those that a study read."""
-    known = study.manifest["model"].get("state_sha256")
-    if known is not None and known != weights:
+def _check_model(name: str, identity: Mapping[str, str], study: Study) -> None:
+    """Refuse a model that is not the one that a study read."""
+    if others := study.differences_of_model(identity):
         flag = name.replace("_", "-")
         raise ModelError(
-            f"{name} has other weights than the model of {study.folder}; give its folder with "
-            f"--{flag}"
+            f"{name} differs from the model of {study.folder} in {listed(others)}; give its "
+            f"folder with --{flag}"
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -112,6 +112,16 @@ class Study(Shown):
         out = Study(self.folder, self.manifest, out.others)
         out._kept = (self, *others)  # a temporary folder lives as long as its study
         return out
+
+    def differences_of_model(self, identity: Mapping[str, str]) -> list[str]:
+        """Which parts of a model are not those that this study read, by its identity.
+
+        Results of earlier versions know the weights alone.
+        """
+        known = dict((self.manifest.get("details") or {}).get("model") or {})
+        known["weights"] = (self.manifest.get("model") or {}).get("state_sha256")
+        names = ("weights", "config", "tokenizer")
+        return [name for name in names if known.get(name) not in (None, identity[name])]
 
     @property
     def parts(self) -> list[Study]:
