@@ -851,6 +851,7 @@ def test_lengthen_can_be_run_again_after_a_full_disk(
     assert not [path for path in (tmp_path / "long").rglob("*") if files.is_temporary(path)]
 
 
+@pytest.mark.slow
 def test_a_long_model_is_made_and_looks_at_a_long_text(
     inside: Callable[..., CommandOutput], tmp_path: Path, tiny_folder: Path
 ) -> None:

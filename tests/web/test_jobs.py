@@ -229,6 +229,7 @@ def test_a_log_of_any_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.costly
+@pytest.mark.slow
 def test_the_folder_is_that_of_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +251,7 @@ def test_the_folder_is_that_of_the_terminal(
 
 
 @pytest.mark.costly
+@pytest.mark.slow
 def test_a_job_of_a_server_in_the_background_can_be_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

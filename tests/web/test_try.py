@@ -191,6 +191,7 @@ def test_a_pass_goes_on_when_its_page_is_left(
         page.context.close()
 
 
+@pytest.mark.slow
 def test_look_opens_the_workbench(tmp_path: Path) -> None:
     """`attlas look TEXT --open`: the page of the text, which is in no address."""
     tiny("bert").save(tmp_path / "model")
