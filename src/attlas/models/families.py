@@ -51,7 +51,7 @@ FAMILIES = {
 OTHER = Family()
 
 # which of several softmax matrices in a module is the attention between tokens
-SOFTMAX = {"LiltSelfAttention": 1}  # the first is that of the layout
+WHICH_SOFTMAX = {"LiltSelfAttention": 1}  # the first is that of the layout
 
 # methods that replace eager attention without being looked up (GPT-2 with scores in float32)
 AROUND = ("_upcast_and_reordered_attn",)

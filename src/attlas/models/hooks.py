@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 from attlas.core.attention import Attention, DenseAttention
 from attlas.core.batch import Batch
 from attlas.models import longformer
-from attlas.models.families import SOFTMAX as WHICH
+from attlas.models.families import WHICH_SOFTMAX
 from attlas.models.gradients import gradient_of, keep_gradient, wide
 from attlas.models.install import Undo, replace_method
 from attlas.support.errors import CaptureError
@@ -97,6 +97,8 @@ class _SoftmaxCatch(TorchFunctionMode):
         if axis not in (-1, output.dim() - 1) or output.dim() not in (3, 4):
             return output
         texts = next((one.batch.n_texts for one in self.observers if one.batch is not None), 1)
+        if output.dim() == 3 and len(output) % texts:
+            return output
         weights = output if output.dim() == 4 else output.unflatten(0, (texts, -1))
         self.caught.append(weights)
         gating = [one for one in self.observers if one.gates is not None]
@@ -164,7 +166,7 @@ def _hand_over(module: nn.Module, caught: list[Tensor], observers: list[Observer
     """Pass the weights of one module to its observers; there are none if it computes none."""
     if not caught:
         return
-    name, which = type(module).__name__, WHICH.get(type(module).__name__)
+    name, which = type(module).__name__, WHICH_SOFTMAX.get(type(module).__name__)
     if len(caught) != 1 and which is None:
         raise CaptureError(
             f"{name} computes {len(caught)} softmax matrices; "
