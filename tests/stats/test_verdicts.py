@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given, strategies as st
 from scipy.special import stdtr, stdtrit
 from scipy.stats import false_discovery_control
@@ -17,7 +16,6 @@ from attlas.stats.verdicts import (
     Comparison,
     discoveries,
     judge,
-    student_quantile,
 )
 
 SMALLEST = 0.05
@@ -32,14 +30,6 @@ def comparison(difference: float, half: float, texts: int = 100, **more: object)
         texts,
         **more,  # type: ignore[arg-type]
     )
-
-
-@pytest.mark.parametrize("texts", [30, 31, 60, 1000])
-@pytest.mark.parametrize("level", [0.05, 0.01, 1e-3, 1e-5])
-def test_quantiles_are_students(texts: int, level: float) -> None:
-    """From 30 texts on, where a verdict may be a signal, to four digits."""
-    own = student_quantile(1 - level / 2, np.array([texts]))[0]
-    assert own == pytest.approx(stdtrit(texts - 1, 1 - level / 2), rel=1e-4)
 
 
 @given(st.lists(st.floats(0, 5, allow_nan=False), min_size=1, max_size=60), st.integers(30, 2000))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from attlas.stats.verdicts import Comparison, corrected, student_quantile
+from attlas.stats.student import student_quantile
+from attlas.stats.verdicts import Comparison, corrected
 from attlas.stats.welch import Estimate, from_control, own_estimate, welch
 from attlas.support.arrays import Floats
 

@@ -16,7 +16,8 @@ from attlas.core.alignment import Words
 from attlas.core.attention import Attention
 from attlas.core.text import Text
 from attlas.models import Model
-from attlas.stats.verdicts import Comparison, corrected, student_quantile
+from attlas.stats.student import student_quantile
+from attlas.stats.verdicts import Comparison, corrected
 from attlas.support.arrays import Floats, Floats32, Ints
 from attlas.support.errors import StudyError
 

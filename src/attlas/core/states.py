@@ -23,7 +23,7 @@ from attlas.core import kernels
 from attlas.core.resampling import REPLICATES, Draws, draws
 from attlas.stats.correlations import spearman
 from attlas.stats.replicates import spearman_brown
-from attlas.stats.verdicts import student_quantile
+from attlas.stats.student import student_quantile
 from attlas.support.arrays import Array, Floats, Ints
 from attlas.support.fingerprint import random_bytes
 

@@ -13,9 +13,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
 from scipy.stats import rankdata
 
+from attlas.stats.student import student_quantile
 from attlas.support.arrays import Array
 
 Z = float(ndtri(0.975))  # standard errors to each side, if the error is known
@@ -28,7 +29,7 @@ def student(count: int) -> float:
     >>> round(student(10), 2), round(student(1000), 2)
     (2.26, 1.96)
     """
-    return float(stdtrit(max(1, count - 1), 0.975))
+    return float(student_quantile(0.975, np.array([max(2, count)]))[0])
 
 
 def wilson(share: float, n: float, z: float = Z) -> tuple[float, float]:

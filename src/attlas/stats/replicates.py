@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attlas.stats.verdicts import student_quantile
+from attlas.stats.student import student_quantile
 from attlas.support.arrays import Floats
 
 

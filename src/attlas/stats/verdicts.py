@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 
+from attlas.stats.student import student_quantile
 from attlas.support.arrays import Array
 
 Direction = Literal["above", "below", "either"]
@@ -192,25 +192,4 @@ def discoveries(sizes: Array, texts: Array, total: int | None = None) -> int:
 def _widening(level: float, texts: Array) -> Array:
     """How many times as wide as a 95% interval one of error `level` is."""
     out: Array = student_quantile(1 - level / 2, texts) / student_quantile(1 - RATE / 2, texts)
-    return out
-
-
-def student_quantile(share: float, texts: Array) -> Array:
-    """Quantiles of Student's t for `texts` - 1 degrees of freedom, by Cornish and Fisher's series.
-
-    >>> student_quantile(0.975, np.array([31, 1001])).round(3)
-    array([2.042, 1.962])
-    """
-    z = NormalDist().inv_cdf(share)
-    free = np.maximum(np.asarray(texts, dtype=np.float64) - 1, 1)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    series = [term / free**power for power, term in enumerate(terms, 1)]
-    out: Array = z + np.sum(series, axis=0)
-    out = np.where(free == 1, math.tan(math.pi * (share - 0.5)), out)  # closed forms
-    out = np.where(free == 2, (2 * share - 1) / math.sqrt(2 * share * (1 - share)), out)
     return out

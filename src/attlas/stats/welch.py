@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from attlas.stats.verdicts import student_quantile
+from attlas.stats.student import student_quantile
 from attlas.support.arrays import Floats
 
 

@@ -15,14 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attlas.stats.verdicts import (
-    Comparison,
-    Direction,
-    Judged,
-    Verdict,
-    judge,
-    student_quantile,
-)
+from attlas.stats.student import student_quantile
+from attlas.stats.verdicts import Comparison, Direction, Judged, Verdict, judge
 from attlas.support.json import to_json
 from attlas.views.numbers import decimal, estimate, finding, head_name, head_of
 from attlas.views.tables import Column

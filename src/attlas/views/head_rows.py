@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from attlas.stats.verdicts import Verdict, student_quantile
+from attlas.stats.student import student_quantile
+from attlas.stats.verdicts import Verdict
 from attlas.support.json import to_json
 from attlas.views.claims import Finding, whole
 from attlas.views.numbers import head_of
