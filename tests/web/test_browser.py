@@ -141,6 +141,23 @@ def test_the_address_of_a_text_restores_how_it_is_shown(reader: Reader, study: s
     assert "view" not in reader.query
 
 
+def test_the_address_restores_the_menus_of_other_views(reader: Reader, study: str) -> None:
+    """Two columns of heads; the attention next to an attribution."""
+    page = reader.open(f"{study}/atlas")
+    across = page.locator(".attlas-scatter [data-choose=x]")
+    value = across.locator("option").nth(4).get_attribute("value")
+    across.select_option(value)
+    assert reader.query["across"] == [value]
+    page.reload()
+    assert shown(page).input_value(".attlas-scatter [data-choose=x]") == value
+    page = reader.open(f"{study}/explain")
+    menu = ".attlas-explanation [data-choose=attention]"
+    page.locator(menu).first.select_option(index=1)
+    assert "attention" in reader.query
+    page.reload()
+    assert shown(page).locator(menu).first.input_value() == "1"
+
+
 def test_by_keyboard_alone(reader: Reader, study: str) -> None:
     page = reader.open(f"{study}/atlas?head=L0H0")
     page.keyboard.press("Tab")

@@ -160,10 +160,15 @@ def test_a_text_is_typed_and_answers(there: Served, browser: Any) -> None:
     page.wait_for_selector(".attlas-matrix[data-ready]")
     page.locator(".attlas-matrix canvas.part").click(position={"x": 200, "y": 200})
     page.locator(".readout", has_text="exactly").wait_for()
+    page.locator(".attlas-matrix canvas.part").press("+")
+    page.wait_for_url("**region=**")
+    shown = page.get_attribute(".attlas-matrix", "data-span")
     assert "cat" not in page.url
     assert wrong == []
-    page.reload()  # the address knows the pass
+    page.reload()  # the address knows the pass, and the part of the matrix
     page.wait_for_selector(".attlas-look[data-drawn]")
+    page.locator(".attlas-look .matrix").scroll_into_view_if_needed()
+    page.wait_for_selector(f".attlas-matrix[data-ready][data-span='{shown}']")
     page.context.close()
 
 

@@ -99,11 +99,13 @@ export class Chosen {
     return this.heads.index(this.model.get("head"));
   }
   choose(index) {
-    this.model.set("head", index < 0 ? "" : this.heads.name(index));
-    this.model.save_changes();
+    this.share("head", index < 0 ? "" : this.heads.name(index));
   }
   chooseColumn(name) {
-    this.model.set("column", name);
+    this.share("column", name);
+  }
+  share(name, value) {
+    this.model.set(name, value);
     this.model.save_changes();
   }
 }

@@ -33,6 +33,7 @@ class Matrix {
     this.loaded = new Map();
     this.region = { left: 0, top: 0, span: Math.min(this.count, PART) };
     if (this.count <= SMALL) this.region.span = this.count;
+    this.restore();
     this.cursor = null; // the cell that the keyboard or a click chose: [query, key]
     this.exact = new Map(); // rows that the host sent, by query
     this.codesFor = new Map(); // heads whose codes the host was asked for
@@ -228,6 +229,24 @@ class Matrix {
     left = clamp(left, 0, this.count - span);
     this.region = { left, top: clamp(top, 0, this.count - span), span };
     this.later();
+    clearTimeout(this.moving);
+    this.moving = setTimeout(() => this.keep(), 300);
+  }
+
+  // The part that is shown, as the address of a page has it.
+  keep() {
+    const { left, top, span } = this.region;
+    const part = [left, top, span].map((one) => Math.round(one));
+    this.model.set("region", { text: this.data.text, part });
+    this.model.save_changes?.();
+  }
+
+  restore() {
+    const { text, part } = this.model.get("region") ?? {};
+    if (text !== this.data.text || !part?.every?.(Number.isFinite)) return;
+    const span = clamp(part[2], Math.min(CLOSEST, this.count), this.count);
+    const [left, top] = part.map((one) => clamp(one, 0, this.count - span));
+    this.region = { left, top, span };
   }
 
   // Zooms around a point, by default around the middle.

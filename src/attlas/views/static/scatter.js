@@ -21,7 +21,8 @@ class Scatter {
     });
     const names = [...this.heads.columns.keys()];
     this.y = this.chosen.column.name;
-    this.x = names.includes(this.heads.second) ? this.heads.second : names.at(-1);
+    const across = [model.get("across"), this.heads.second, names.at(-1)];
+    this.x = across.find((one) => names.includes(one));
     const options = this.heads.options();
     this.menus = ["y", "x"].map((axis) => {
       const one = menu(axis === "y" ? "↑" : "→", axis, options);
@@ -47,6 +48,7 @@ class Scatter {
   choose(axis, name) {
     this[axis] = name;
     if (axis === "y") this.chosen.chooseColumn(name);
+    else this.chosen.share("across", name);
     this.draw();
   }
 

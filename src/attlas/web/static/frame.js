@@ -7,7 +7,10 @@ import { inflatedJson } from "attlas/packing.js";
 import { fillStudies } from "attlas.web/studies.js";
 
 // shared values that an address has
-const KEPT = ["head", "column", "threshold", "selection", "tint", "units", "method", "view"];
+const KEPT = [
+  ...["head", "column", "across", "threshold", "selection"],
+  ...["tint", "units", "method", "view", "region", "attention", "keep"],
+];
 const root = document.documentElement;
 const content = (name) => document.getElementById(name)?.textContent;
 const json = (name) => JSON.parse(content(name) ?? "{}");

@@ -397,6 +397,7 @@ class AgreementPart {
     this.node.hidden = !agreement.length;
     if (!agreement.length) return;
     const keeps = [...new Set(agreement.map((one) => one.keep))];
+    this.keep ??= this.view.model.get("keep");
     if (!keeps.includes(this.keep)) {
       this.keep = keeps.includes("keywords") ? "keywords" : keeps.at(-1);
     }
@@ -424,6 +425,7 @@ class AgreementPart {
       select.value = this.keep;
       select.addEventListener("change", () => {
         this.keep = select.value;
+        this.view.share("keep", this.keep);
         this.fill();
       });
       head.append(label);
@@ -495,7 +497,8 @@ class Explanation {
     this.model = model;
     this.texts = texts;
     this.number = 0;
-    this.method = 0;
+    const methods = texts[0]?.attention.map((one) => one.name) ?? [];
+    this.method = Math.max(0, methods.indexOf(model.get("attention")));
     this.chosen = [];
     this.strip = new Strip(this);
     this.agreement = new AgreementPart(this);
@@ -534,6 +537,7 @@ class Explanation {
         this.number = Number(select.value);
         this.chosen = [];
         this.showText();
+        this.share("selection", { text: this.text.text, words: [] });
       });
       parts.push(label);
     }
@@ -545,6 +549,7 @@ class Explanation {
       select.value = String(this.method);
       select.addEventListener("change", () => {
         this.method = Number(select.value);
+        this.share("attention", attention[this.method].name);
         this.show();
       });
       parts.push(label);
@@ -568,7 +573,12 @@ class Explanation {
     this.chosen = words;
     this.strip.reveal(words.at(-1));
     this.show();
-    this.model.set("selection", { text: this.text.text, words });
+    this.share("selection", { text: this.text.text, words });
+  }
+
+  // What the page, or a notebook, keeps: the address of a page has it.
+  share(name, value) {
+    this.model.set(name, value);
     this.model.save_changes();
   }
 
