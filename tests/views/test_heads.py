@@ -218,6 +218,7 @@ def test_a_cell_has_its_value_and_the_tint_of_shades(
     page.select_option("#part0 select", "own.entropy")
     page.locator("#part0 details summary").click()
     table = page.locator("#part0 details table")
+    table.locator("thead th").first.wait_for()  # filled when it is open
     assert table.locator("thead th").all_inner_texts() == [
         "head",
         "entropy (nats)",
