@@ -28,6 +28,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 import attlas
+from attlas.models.compared import largest_difference, square_weights
 from attlas.models.install import sub_configs
 from attlas.support.errors import AttlasError
 from attlas.testing.models import tiny_tokenizer
@@ -253,7 +254,9 @@ def _surveyed(kind: str, way: Callable[[Any, int], Any]) -> Row:
         return Row(kind, name, "read, without a reference", "", _line(error))
     if any(one is None for one in expected):
         return Row(kind, name, "read, without a reference", "", "attentions are not n x n weights")
-    differences = [_difference(one[1], other) for one, other in zip(read, expected, strict=True)]
+    differences = [
+        largest_difference(one[1], other) for one, other in zip(read, expected, strict=True)
+    ]
     verdict = "exact" if max(differences) <= SAME else "WRONG"
     return Row(kind, name, verdict, " ".join(f"{one:.1e}" for one in differences), "")
 
@@ -274,25 +277,7 @@ def _reference(model: Any, reference: Any, read: tuple[Any, list[Any]]) -> list[
     part = attlas.load((reference, model.tokenizer)).part
     with torch.no_grad():
         output = part(input_ids=read[0].ids, **read[0].inputs, output_attentions=True)
-    weights = getattr(output, "attentions", None)
-    if not weights:
-        return None
-    n = read[0].n_tokens
-    kept = [one for one in weights if isinstance(one, torch.Tensor)]
-    if not kept or any(one.dim() != 4 or one.shape[-2:] != (n, n) for one in kept):
-        return None
-    if any(bool((one < 0).any()) for one in kept):  # some classes return scores
-        kept = [torch.softmax(one, -1) for one in kept]
-    return kept if all(bool((one.sum(-1) <= 1.01).all()) for one in kept) else None
-
-
-def _difference(read: list[Any], expected: list[Any]) -> float:
-    if len(read) != len(expected) or any(
-        one.shape != other.shape for one, other in zip(read, expected, strict=True)
-    ):
-        return float("inf")
-    each = [float((one - other).abs().max()) for one, other in zip(read, expected, strict=True)]
-    return max(each)
+    return square_weights(output, read[0].n_tokens)
 
 
 def _line(error: Exception) -> str:

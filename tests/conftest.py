@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,13 @@ COSTLY_FILES = {
 COSTLY_FIXTURES = {"_forks", "attlas_anew", "inside", "minilm"}
 SLOW_PAGES = {"heads.md", "relations.md"}  # of the docs: they train on whole treebanks
 TESTS = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what Attlas remembers in a folder of the tests, which all workers share."""
+    if "ATTLAS_CACHE" not in os.environ:
+        os.environ["ATTLAS_CACHE"] = tempfile.mkdtemp(prefix="attlas-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop("ATTLAS_CACHE")))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

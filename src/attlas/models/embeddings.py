@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from attlas.core.batch import Batch
+from attlas.models.encode import forward_options
 from attlas.models.install import Undo, installed, replace_method
-from attlas.models.model import Model, forward_options
+from attlas.models.model import Model
 from attlas.support.errors import ModelError
 
 AT = ("embeddings", "words", "parts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from attlas.core.annotations import GLOBAL_SPANS
@@ -225,3 +227,19 @@ class Encoder:
     def _is(self, ids: torch.Tensor, name: str) -> torch.Tensor:
         wanted = getattr(self.tokenizer, name, None)
         return torch.zeros_like(ids, dtype=torch.bool) if wanted is None else ids == wanted
+
+
+def inputs_of(network: nn.Module) -> frozenset[str]:
+    """The inputs of a network in addition to the ids."""
+    return frozenset(inspect.signature(network.forward).parameters) - {
+        "input_ids",
+        "attention_mask",
+    }
+
+
+def forward_options(network: nn.Module, states: bool = False) -> dict[str, bool]:
+    """The options of a forward pass: no cache, and hidden states on request."""
+    options = {"output_hidden_states": True} if states else {}
+    if "use_cache" in inspect.signature(network.forward).parameters:
+        options["use_cache"] = False
+    return options

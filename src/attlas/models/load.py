@@ -26,8 +26,9 @@ from attlas.models.folder_checks import (
 )
 from attlas.models.holders import parts_of, plain_network
 from attlas.models.hub import downloaded
+from attlas.models.identity import GLOBAL_CHOICE
 from attlas.models.lengthened import lengthened
-from attlas.models.model import GLOBAL_CHOICE, Model, check_parts
+from attlas.models.model import Model, check_parts
 from attlas.models.quiet import silence_transformers
 from attlas.models.sources import EMBEDDED, EMBEDDED_LONG, check_model, embedded_folder
 from attlas.support.errors import AttlasError, ModelError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -20,8 +19,19 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.models.capture import Observer, Sink, observe
-from attlas.models.encode import Encoded, Encoder
+from attlas.models.compared import compared_tokens
+from attlas.models.encode import Encoded, Encoder, forward_options, inputs_of
 from attlas.models.families import FAMILIES, OTHER
+from attlas.models.identity import (
+    GLOBAL_CHOICE,
+    NOT_CONFIGURED,
+    OF_A_HEAD,
+    bytes_of,
+    config_content,
+    hooks_fingerprint,
+    plain_config,
+    tokenizer_content,
+)
 from attlas.models.install import evaluate, installed
 from attlas.models.quiet import silence_transformers
 from attlas.support.errors import AttlasError, CaptureError, ModelError
@@ -33,10 +43,8 @@ from attlas.support.files import (
     temporary_folder,
     write_errors,
 )
-from attlas.support.fingerprint import FingerprintError, Put, described, feed, fingerprint, sha256
+from attlas.support.fingerprint import Put, feed, fingerprint, sha256
 
-# in the configuration of a saved Longformer: which tokens are global
-GLOBAL_CHOICE = "attlas_global_tokens"
 PERIOD = "position_period"  # in the configuration of a lengthened model
 CONFIG = "config.json"  # what makes a folder a model: written last
 LONGEST = 1_000_000  # tokenizers without a limit have some huge number
@@ -68,8 +76,8 @@ class Model:
         return base.get_encoder() if self.network.config.is_encoder_decoder else base
 
     @cached_property
-    def _shape(self) -> tuple[int, int]:
-        """Layers and heads, from a pass over one word."""
+    def _checked(self) -> tuple[int, int, int]:
+        """Layers and heads, from a pass over one word; tokens compared with eager attention."""
         heads: list[int] = []
         name = type(self.network).__name__
         batch = next(iter(self.batches(self.encode([(0, Text("probe", "a"))]))))
@@ -90,15 +98,20 @@ class Model:
                 f"{name} has layers of {sorted(set(heads))} heads; "
                 "Attlas needs the same number in every layer"
             )
-        return len(heads), heads[0]
+        return len(heads), heads[0], compared_tokens(self, len(heads) * heads[0])
 
     @property
     def n_layers(self) -> int:
-        return self._shape[0]
+        return self._checked[0]
 
     @property
     def n_heads(self) -> int:
-        return self._shape[1]
+        return self._checked[1]
+
+    @property
+    def compared_tokens(self) -> int:
+        """Tokens up to which weights were compared with eager attention; 0 without a reference."""
+        return self._checked[2]
 
     @property
     def device(self) -> torch.device:
@@ -165,7 +178,7 @@ class Model:
 
     @cached_property
     def encoder(self) -> Encoder:
-        wants = _inputs_of(self.part)
+        wants = inputs_of(self.part)
         return Encoder(
             self.tokenizer, self.max_length, wants, self.banded, self.global_tokens, self._embedded
         )
@@ -182,7 +195,7 @@ class Model:
     @cached_property
     def full_encoder(self) -> Encoder:
         """The encoder for passes through the whole network, with its head."""
-        return replace(self.encoder, wants=_inputs_of(self.network))
+        return replace(self.encoder, wants=inputs_of(self.network))
 
     def encode(self, texts: Sequence[tuple[int, Text]]) -> list[Encoded]:
         """Tokenise texts, each with its index in the corpus."""
@@ -299,14 +312,14 @@ class Model:
         digest = sha256()
         for name, tensor in sorted(self.network.state_dict().items()):
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-            digest.update(_bytes_of(tensor))
+            digest.update(bytes_of(tensor))
         return digest.hexdigest()
 
     def _unsaved_buffers(self) -> dict[str, str]:
         saved = self.network.state_dict().keys()
         buffers = dict(self.network.named_buffers(remove_duplicate=False))
         return {
-            name: f"{buffer.dtype} {tuple(buffer.shape)} {sha256(_bytes_of(buffer)).hexdigest()}"
+            name: f"{buffer.dtype} {tuple(buffer.shape)} {sha256(bytes_of(buffer)).hexdigest()}"
             for name, buffer in buffers.items()
             if name not in saved
         }
@@ -351,22 +364,6 @@ def _cannot_read(network: PreTrainedModel, error: Exception) -> str:
     return f"{name} cannot read a single word as text: {type(error).__name__}: {line}"
 
 
-def _inputs_of(network: nn.Module) -> frozenset[str]:
-    """The inputs of a network in addition to the ids."""
-    return frozenset(inspect.signature(network.forward).parameters) - {
-        "input_ids",
-        "attention_mask",
-    }
-
-
-def forward_options(network: nn.Module, states: bool = False) -> dict[str, bool]:
-    """The options of a forward pass: no cache, and hidden states on request."""
-    options = {"output_hidden_states": True} if states else {}
-    if "use_cache" in inspect.signature(network.forward).parameters:
-        options["use_cache"] = False
-    return options
-
-
 def _refuse_no_model(folder: Path) -> None:
     """Refuse a folder that contains anything but a model."""
     if folder.exists() and not folder.is_dir():
@@ -375,54 +372,6 @@ def _refuse_no_model(folder: Path) -> None:
     if files and "model_type" not in (read_json(folder / CONFIG) or {}):
         problem = f"{folder} is not empty (it has {files[0]}) and holds no model"
         raise ModelError(f"{problem}; choose another folder, or delete this one by hand")
-
-
-# of a configuration: its origin, and what the identity has elsewhere
-_NOT_CONFIGURED = (
-    "_name_or_path",
-    "transformers_version",
-    "architectures",
-    "dtype",
-    "torch_dtype",
-    GLOBAL_CHOICE,
-)
-_OF_A_HEAD = ("id2label", "label2id", "problem_type")
-# of a tokenizer: its origin, and what changes no token
-_NOT_TOKENIZED = (
-    "name_or_path",
-    "vocab_file",
-    "merges_file",
-    "tokenizer_file",
-    "files_loaded",
-    "init_inputs",
-    "init_kwargs",
-    "verbose",
-    "deprecation_warnings",
-    "chat_template",
-    "response_template",
-    "chat_control_tokens",
-    "backend",
-    "_in_target_context_manager",
-    "_processor_class",
-    "_special_tokens_map",
-    "_tokenizer",
-    "_vocab",
-    "_merges",
-)
-
-
-def config_content(network: PreTrainedModel) -> dict[str, Any]:
-    """A network's class, modules and configuration, without names."""
-    config = {
-        name: value
-        for name, value in network.config.to_dict().items()
-        if name not in _NOT_CONFIGURED
-    }
-    return {
-        "class": type(network),
-        "modules": repr(network),  # may have been changed in memory: an epsilon, an activation
-        "config": json.dumps(config, sort_keys=True, default=_plain_config),
-    }
 
 
 def same_attention(one: Model, other: Model) -> bool:
@@ -440,68 +389,16 @@ def same_attention(one: Model, other: Model) -> bool:
 def _without_head(model: Model) -> tuple[Any, ...]:
     """What attention depends on in addition to weights and buffers."""
     config = model.network.config.to_dict()
-    names = config.keys() - {*_NOT_CONFIGURED, *_OF_A_HEAD}
+    names = config.keys() - {*NOT_CONFIGURED, *OF_A_HEAD}
     return (
         type(model.part),
         repr(model.part),
-        json.dumps({name: config[name] for name in names}, sort_keys=True, default=_plain_config),
+        json.dumps({name: config[name] for name in names}, sort_keys=True, default=plain_config),
         hooks_fingerprint(model.part),
         fingerprint(tokenizer_content(model.tokenizer)),
         (model.device.type, str(model.network.dtype)),
         (model.max_length, model.global_tokens if model.banded else None),
     )
-
-
-def _plain_config(value: Any) -> Any:
-    if isinstance(value, set | frozenset):
-        return sorted(value)
-    return str(value) if isinstance(value, torch.dtype) else vars(value)
-
-
-def hooks_fingerprint(network: nn.Module) -> str:
-    """The fingerprint of the user's hooks, module by module: their code and plain values."""
-    hooks = [
-        (name, described(hook))
-        for name, module in network.named_modules()
-        for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
-        if _package_of(hook) not in ("transformers", "attlas")  # these only read
-    ]
-    return fingerprint(hooks)
-
-
-def _package_of(function: Any) -> str:
-    return str(getattr(getattr(function, "func", function), "__module__", "")).partition(".")[0]
-
-
-def tokenizer_content(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """The full state of a tokenizer, except its last truncation and padding."""
-    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        raise FingerprintError(
-            f"a {type(tokenizer).__name__} has no fingerprint; use a fast tokenizer (use_fast=True)"
-        )
-    backend = type(backend).from_str(backend.to_str())
-    backend.no_truncation()
-    backend.no_padding()
-    state = {
-        name: value
-        for name, value in vars(tokenizer).items()
-        if name not in _NOT_TOKENIZED
-        and isinstance(value, bool | int | float | str | list | tuple | None)
-    }
-    return {
-        "backend": backend.to_str(),
-        "special": {name: str(token) for name, token in tokenizer.special_tokens_map.items()},
-        "special_ids": sorted(tokenizer.all_special_ids),
-        "state": {
-            name: list(map(str, value)) if isinstance(value, list | tuple) else value
-            for name, value in state.items()
-        },
-    }
-
-
-def _bytes_of(tensor: Tensor) -> memoryview:
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
 @feed.register

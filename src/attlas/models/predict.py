@@ -12,8 +12,8 @@ from transformers import PreTrainedModel
 
 from attlas.core.batch import Batch
 from attlas.core.text import Text
-from attlas.models.encode import FORWARD_CELLS, FORWARD_TOKENS
-from attlas.models.model import Model, forward_options
+from attlas.models.encode import FORWARD_CELLS, FORWARD_TOKENS, forward_options
+from attlas.models.model import Model
 from attlas.support.arrays import AnyFloats
 from attlas.support.errors import CorpusError, ModelError
 

@@ -312,6 +312,7 @@ def about_model(model: Model, weights: str) -> dict[str, Any]:
         "n_heads": model.n_heads,
         "max_length": model.max_length,
         "banded": model.banded,
+        "compared_tokens": model.compared_tokens,
         "sha256": weights,
         "state_sha256": weights,
         "file_sha256": model.file_sha256,
