@@ -35,9 +35,13 @@ from attlas.support.options import (
     MODEL_HELP,
     check_fields,
     declared,
+    device_opening,
+    dtype_opening,
     given,
+    global_tokens_opening,
     max_length_opening,
     option,
+    pickle_opening,
     until_option,
     workers_option,
 )
@@ -47,9 +51,6 @@ if TYPE_CHECKING:
     from attlas.corpora import Corpus
     from attlas.models import Model
     from attlas.studies.opened import Study
-
-GLOBAL_HELP = "Global tokens of a Longformer: first, special, none, or indices such as 0,5."
-PICKLE_HELP = "Also read pickled weights, which can run code: only if you trust them."
 
 
 def _version(wanted: bool) -> None:
@@ -105,7 +106,7 @@ class StudyCommand:
         "Task of the model; auto: the one its weights were saved for.",
         choices=("auto", "base", "classify", "mlm", "lm"),
     )
-    global_tokens: str | None = option(None, GLOBAL_HELP)
+    global_tokens: str | None = global_tokens_opening()
     long: str = option(
         "truncate",
         "Texts beyond the model's maximum length: truncate and count them, or stop (error).",
@@ -118,7 +119,9 @@ class StudyCommand:
     )
     fresh: bool = option(False, FRESH_HELP)
     report: bool = option(True, REPORT_HELP)
-    allow_pickle: bool = option(False, PICKLE_HELP)
+    device: str | None = device_opening()
+    dtype: str | None = dtype_opening()
+    allow_pickle: bool = pickle_opening()
     as_json: bool = option(False, JSON_HELP, flags=("--json",))
 
     def __post_init__(self) -> None:
@@ -174,7 +177,7 @@ class StudyCommand:
         if data is None or model is None or has_plug_ins() or not all(map(os.path.exists, data)):
             return None
         texts = {name: getattr(self, name) for name in ("text", "label", "id", "split")}
-        opened = ("task", "max_length", "global_tokens", "allow_pickle")
+        opened = ("task", "max_length", "global_tokens", "allow_pickle", "device", "dtype")
         options = [getattr(self, name) for name in ("measures", "long", "bad", "until", "by")]
         return {
             "corpus": named_files(self.data, data, texts),
@@ -233,6 +236,8 @@ class StudyCommand:
             max_length=self.max_length,
             allow_pickle=self.allow_pickle,
             global_tokens=self.global_tokens,
+            device=self.device,
+            dtype=self.dtype,
         )
 
     @property
@@ -271,8 +276,10 @@ class LookCommand:
     open_page: bool = option(
         False, "Open the text in the browser, on the workbench.", flags=("--open",)
     )
-    global_tokens: str | None = option(None, GLOBAL_HELP)
-    allow_pickle: bool = option(False, PICKLE_HELP)
+    global_tokens: str | None = global_tokens_opening()
+    device: str | None = device_opening()
+    dtype: str | None = dtype_opening()
+    allow_pickle: bool = pickle_opening()
     force: bool = option(False, FORCE_HELP)
     as_json: bool = option(False, JSON_HELP, flags=("--json",))
 
@@ -295,7 +302,11 @@ class LookCommand:
             from attlas.models import load
 
             model = load(
-                self.model, allow_pickle=self.allow_pickle, global_tokens=self.global_tokens
+                self.model,
+                allow_pickle=self.allow_pickle,
+                global_tokens=self.global_tokens,
+                device=self.device,
+                dtype=self.dtype,
             )
         with status("reading attention"):
             seen = attention(

@@ -16,6 +16,8 @@ from attlas.support.options import (
     STUDY,
     ModelLike,
     StudyLike,
+    device_opening,
+    dtype_opening,
     given,
     option,
     pickle_opening,
@@ -62,6 +64,8 @@ class Compare(Experiment):
     texts: int = option(
         MOST_TEXTS, "Shared texts that both models read.", at_least=4, at_most=MOST_TEXTS
     )
+    device: str | None = device_opening()
+    dtype: str | None = dtype_opening()
     allow_pickle: bool = pickle_opening()
 
     def __post_init__(self) -> None:

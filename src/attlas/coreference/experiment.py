@@ -9,6 +9,8 @@ from attlas.experiments.experiment import Experiment
 from attlas.support.options import (
     ModelLike,
     TextsLike,
+    device_opening,
+    dtype_opening,
     given,
     max_length_opening,
     model_input,
@@ -49,6 +51,8 @@ class Coreference(Experiment):
     )
     seed: int = seed_option()
     max_length: int | None = max_length_opening()
+    device: str | None = device_opening()
+    dtype: str | None = dtype_opening()
     allow_pickle: bool = pickle_opening()
 
     def __post_init__(self) -> None:

@@ -11,10 +11,12 @@ from attlas.support.options import (
     ModelLike,
     TextsLike,
     given,
+    global_tokens_opening,
     max_length_opening,
     model_input,
     opening,
     option,
+    pickle_opening,
     seed_option,
 )
 
@@ -92,13 +94,8 @@ class Finetune(Experiment):
     text: str | None = opening(None, "Column of the text.", of="texts")
     label: str | None = opening("label", "Column of the label.", of="texts")
     max_length: int | None = max_length_opening()
-    global_tokens: str | None = opening(
-        None,
-        "Global tokens of a Longformer: first, special, none, or indices such as 0,5.",
-    )
-    allow_pickle: bool = opening(
-        False, "Also read pickled weights, which can run code: only if you trust them."
-    )
+    global_tokens: str | None = global_tokens_opening()
+    allow_pickle: bool = pickle_opening()
 
     def schedule(self, texts: int) -> Schedule:
         """Epochs, batch size and patience for a number of training texts; given options win.

@@ -10,7 +10,10 @@ from attlas.support.errors import AttlasError, StudyError
 from attlas.support.options import (
     ModelLike,
     TextsLike,
+    device_opening,
+    dtype_opening,
     given,
+    global_tokens_opening,
     max_length_opening,
     model_input,
     opening,
@@ -77,9 +80,9 @@ class Groups(Experiment):
         choices=("auto", "base", "classify", "mlm", "lm"),
     )
     max_length: int | None = max_length_opening()
-    global_tokens: str | None = opening(
-        None, "Global tokens of a Longformer: first, special, none, or indices such as 0,5."
-    )
+    global_tokens: str | None = global_tokens_opening()
+    device: str | None = device_opening()
+    dtype: str | None = dtype_opening()
     allow_pickle: bool = pickle_opening()
 
     def __post_init__(self) -> None:

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from attlas.experiments.experiment import Experiment
-from attlas.support.options import MODEL, ModelLike, given, opening, option
+from attlas.support.options import (
+    MODEL,
+    ModelLike,
+    given,
+    option,
+    pickle_opening,
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -47,6 +53,4 @@ class Lengthen(Experiment):
         at_least=0,
         at_most=1_000,
     )
-    allow_pickle: bool = opening(
-        False, "Also read pickled weights, which can run code: only if you trust them."
-    )
+    allow_pickle: bool = pickle_opening()

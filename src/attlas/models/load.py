@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import torch
 import transformers
@@ -33,6 +35,7 @@ from attlas.models.quiet import silence_transformers
 from attlas.models.sources import EMBEDDED, EMBEDDED_LONG, check_model, embedded_folder
 from attlas.support.errors import AttlasError, ModelError
 from attlas.support.files import file_sha256
+from attlas.support.options import DTYPES
 
 TASKS = {
     "base": "AutoModel",
@@ -42,16 +45,24 @@ TASKS = {
 }
 
 
+class Where(TypedDict, total=False):
+    """Where a model runs, and in which precision."""
+
+    device: str | torch.device | None
+    device_map: Any
+    dtype: str | torch.dtype | None
+
+
 def load(
     model: Any = None,
     *,
     task: str = "base",
-    device: str | torch.device | None = None,
     max_length: int | None = None,
     allow_pickle: bool = False,
     labels: Sequence[str] | None = None,
     seed: int = 0,
     global_tokens: str | Sequence[int] | None = None,
+    **where: Unpack[Where],
 ) -> Model:
     """Load a model, ready to be observed.
 
@@ -66,7 +77,13 @@ def load(
     with `seed`. `global_tokens` are the tokens of a Longformer that see and are seen by all:
     `first` (the default, unless the model was saved with others), `special`, `none`, or positions
     such as (0, 5); a text's annotation `global`, a list of character spans, adds to them.
+
+    `device` is where the model runs: cpu, cuda, cuda:1, mps, or auto, which spreads it over all
+    devices as transformers' `device_map` does (`device_map` takes a map of your own; both need the
+    package accelerate). `dtype` is the precision of its weights; without it, the one they were
+    saved in.
     """
+    device, how = _where(**where)
     chosen = None if global_tokens is None else _global_tokens(global_tokens)
     if max_length is not None and max_length < 3:
         raise ModelError(f"max_length is {max_length}, but a text needs at least 3 tokens")
@@ -76,17 +93,53 @@ def load(
     if task not in (*TASKS, "auto"):
         raise ModelError(f"there is no task {task!r}; the tasks are {', '.join(TASKS)}, or auto")
     if model == EMBEDDED_LONG:
-        short = load(task=task, device=device, labels=labels, seed=seed)
+        short = load(task=task, labels=labels, seed=seed, **where)
         loaded = lengthened(short, skip=1)  # no later token has the position of [CLS]
         loaded = replace(loaded, name=EMBEDDED_LONG)
     elif model is None or isinstance(model, str | os.PathLike):
-        loaded = _loaded(model, task, allow_pickle, labels, seed)
+        loaded = _loaded(model, task, allow_pickle, labels, seed, how)
     else:
         loaded = _given(model, task)
+        dtype = how.get("dtype", loaded.network.dtype)
+        if loaded.network.dtype != dtype:  # the user's own stays as it is
+            loaded = replace(loaded, network=copy.deepcopy(loaded.network).to(dtype))
     if device is not None:
         loaded = replace(loaded, network=loaded.network.to(device))
     saved = _global_tokens(getattr(loaded.network.config, GLOBAL_CHOICE, "first"))
     return _with_global_tokens(replace(loaded, limit=max_length, global_tokens=saved), chosen)
+
+
+def _where(
+    device: str | torch.device | None = None,
+    device_map: Any = None,
+    dtype: str | torch.dtype | None = None,
+) -> tuple[torch.device | None, dict[str, Any]]:
+    """The device to move to, and what transformers is told; what cannot be is refused."""
+    if device == "auto":
+        device, device_map = None, "auto"
+    how: dict[str, Any] = {}
+    if device_map is not None:
+        if device is not None:
+            raise ModelError("give device or device_map, not both")
+        if find_spec("accelerate") is None:
+            raise ModelError(
+                "a model can be spread over devices only with the package accelerate; "
+                "install it, or choose one device such as cuda"
+            )
+        how["device_map"] = device_map
+    if dtype is not None:
+        how["dtype"] = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+        if not isinstance(how["dtype"], torch.dtype) or not how["dtype"].is_floating_point:
+            raise ModelError(f"dtype is {dtype!r}; it must be {', '.join(DTYPES)} or float64")
+    if device is None:
+        return None, how
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ModelError(f"the device {str(device)!r} cannot be used: {reason}") from error
+    return place, how
 
 
 def _given(model: Any, task: str) -> Model:
@@ -105,13 +158,14 @@ def _loaded(
     allow_pickle: bool,
     labels: Sequence[str] | None,
     seed: int,
+    how: dict[str, Any],
 ) -> Model:
     """A model from a folder, the Hub or the embedded package."""
     if model is None or str(model) == EMBEDDED:
         folder, name = embedded_folder(), EMBEDDED
     else:
         folder, name = _folder(model, allow_pickle), str(model)
-    source = _Source(folder, name, allow_pickle, labels, seed)
+    source = _Source(folder, name, allow_pickle, labels, seed, how)
     network, tokenizer, task, note = source.load(task)
     return Model(network, tokenizer, name, task, _file_sha256(folder), note=note)
 
@@ -168,6 +222,7 @@ class _Source:
     allow_pickle: bool
     labels: Sequence[str] | None
     seed: int
+    how: dict[str, Any]  # precision and devices, as transformers takes them
 
     def load(self, task: str) -> tuple[Any, Any, str, str | None]:
         """Network, tokenizer, task, and a note if the model was loaded for another task."""
@@ -213,7 +268,7 @@ class _Source:
         auto = getattr(transformers, TASKS[task])
         with torch.random.fork_rng(devices=[]), bounded(bound, self.name):
             torch.manual_seed(self.seed)  # for missing parameters: a pooler, a new head
-            options |= {"config": config, "output_loading_info": True}
+            options |= {"config": config, "output_loading_info": True, **self.how}
             network, info = _try(self.name, lambda: self._open(auto, **options))
         missing = {*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}
         _check_complete(self.name, network, missing)

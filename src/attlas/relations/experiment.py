@@ -16,6 +16,8 @@ from attlas.support.options import (
     MODEL_OR_NONE,
     ModelLike,
     TextsLike,
+    device_opening,
+    dtype_opening,
     given,
     max_length_opening,
     model_input,
@@ -82,6 +84,8 @@ class FitRelations(Experiment):
     )
     seed: int = seed_option()
     max_length: int | None = max_length_opening()
+    device: str | None = device_opening()
+    dtype: str | None = dtype_opening()
     allow_pickle: bool = pickle_opening()
 
 
@@ -111,6 +115,8 @@ class ScoreRelations(Experiment):
         "Model of the extractor, if it has moved since the fit.", None, of=MODEL_OR_NONE
     )
 
+    device: str | None = device_opening()
+    dtype: str | None = dtype_opening()
     allow_pickle: bool = pickle_opening()
 
     def completed(self) -> ScoreRelations:

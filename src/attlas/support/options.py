@@ -110,6 +110,14 @@ UNTIL = Option(
     at_most=0.5,
 )
 SEED = Option("Random seed.", at_least=0, at_most=2**32 - 1)
+PICKLE_HELP = "Also read pickled weights, which can run code: only if you trust them."
+GLOBAL_HELP = "Global tokens of a Longformer: first, special, none, or indices such as 0,5."
+DEVICE_HELP = (
+    "Device of the model: cpu, cuda, cuda:1, mps, or auto, which spreads it over all devices "
+    "(needs the package accelerate). Default: cpu."
+)
+DTYPES = ("float32", "bfloat16", "float16")
+DTYPE_HELP = "Precision of the weights (default: the one they were saved in)."
 MODEL_HELP = "Folder, Hub ID or embedded:long (default: the embedded model, all-MiniLM-L6-v2)."
 
 TEXTS = "texts"  # what `attlas.read` takes; its opener gets the openings of texts as well
@@ -183,8 +191,22 @@ def model_input() -> Any:
 
 def pickle_opening() -> Any:
     """Declare whether pickled weights may be opened."""
-    help = "Also read pickled weights, which can run code: only if you trust them."
-    return opening(False, help)
+    return opening(False, PICKLE_HELP)
+
+
+def global_tokens_opening() -> Any:
+    """Declare the global tokens of a Longformer."""
+    return opening(None, GLOBAL_HELP)
+
+
+def device_opening() -> Any:
+    """Declare the device that a model runs on."""
+    return opening(None, DEVICE_HELP)
+
+
+def dtype_opening() -> Any:
+    """Declare the precision of a model's weights."""
+    return opening(None, DTYPE_HELP, choices=DTYPES)
 
 
 def declared(experiment: Any) -> dict[str, Given | Option]:

@@ -9,6 +9,8 @@ from attlas.experiments.experiment import Experiment
 from attlas.support.options import (
     ModelLike,
     TextsLike,
+    device_opening,
+    dtype_opening,
     given,
     max_length_opening,
     model_input,
@@ -43,4 +45,6 @@ class Syntax(Experiment):
     )
     seed: int = seed_option()
     max_length: int | None = max_length_opening()
+    device: str | None = device_opening()
+    dtype: str | None = dtype_opening()
     allow_pickle: bool = pickle_opening()

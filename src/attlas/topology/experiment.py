@@ -15,11 +15,15 @@ from attlas.support.options import (
     MODEL_OR_NONE,
     ModelLike,
     TextsLike,
+    device_opening,
+    dtype_opening,
     given,
+    global_tokens_opening,
     max_length_opening,
     model_input,
     opening,
     option,
+    pickle_opening,
     seed_option,
 )
 
@@ -73,12 +77,10 @@ class Topology(Experiment):
     text: str | None = opening(None, "Column of the text.", of="texts")
     label: str | None = opening("label", "Column of the label.", of="texts")
     max_length: int | None = max_length_opening()
-    global_tokens: str | None = opening(
-        None, "Global tokens of a Longformer: first, special, none, or indices such as 0,5."
-    )
-    allow_pickle: bool = opening(
-        False, "Also read pickled weights, which can run code: only if you trust them."
-    )
+    global_tokens: str | None = global_tokens_opening()
+    device: str | None = device_opening()
+    dtype: str | None = dtype_opening()
+    allow_pickle: bool = pickle_opening()
 
     def __post_init__(self) -> None:
         super().__post_init__()

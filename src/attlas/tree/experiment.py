@@ -11,6 +11,8 @@ from attlas.support.options import (
     FILE,
     ModelLike,
     TextsLike,
+    device_opening,
+    dtype_opening,
     given,
     max_length_opening,
     model_input,
@@ -54,4 +56,6 @@ class Tree(Experiment):
     )
     seed: int = seed_option()
     max_length: int | None = max_length_opening()
+    device: str | None = device_opening()
+    dtype: str | None = dtype_opening()
     allow_pickle: bool = pickle_opening()
