@@ -74,6 +74,42 @@ class TextAttention(Shown):
             )
         return self.square
 
+    def __getitem__(self, index: int | str | tuple[int, int]) -> Tensor:
+        """The weights [query, key] of a head: `one[2, 9]`, `one["L2H9"]`; of a layer: `one[2]`."""
+        layer, head = layer_and_head(*index) if isinstance(index, tuple) else layer_and_head(index)
+        self.numbers.check(layer, head)
+        kept = self.exact.get((layer or 0, head or 0)) if self.square is None else None
+        if kept is not None and head is not None:
+            return kept.dense().weights[0, 0]
+        weights = self.weights[layer]
+        return weights if head is None else weights[head]
+
+    def layer(self, layer: int) -> TextLayer:
+        """One layer: `one.layer(2).weights`, `one.layer(2).head(9)`."""
+        self.numbers.check(layer, None)
+        return TextLayer(self, layer)
+
+    def to_frame(self, layer: int | str | None = None, head: int | None = None) -> pd.DataFrame:
+        """Weights as a table: a row for every head, query and key; of all heads, or of some."""
+        layer, head = layer_and_head(layer, head)
+        self.numbers.check(layer, head)
+        layers = range(self.n_layers) if layer is None else [layer]
+        heads = range(self.n_heads) if head is None else [head]
+        weights = np.stack([[self[one, other].numpy() for other in heads] for one in layers])
+        places = np.indices(weights.shape).reshape(4, -1)
+        names = np.array(self.tokens, dtype=object)
+        return pd.DataFrame(
+            {
+                "layer": np.array(layers)[places[0]],
+                "head": np.array(heads)[places[1]],
+                "query": places[2],
+                "key": places[3],
+                "query_token": names[places[2]],
+                "key_token": names[places[3]],
+                "weight": weights.reshape(-1),
+            }
+        )
+
     @property
     def tops(self) -> tuple[Ints, Floats32]:
         """Words and weights, mean of all heads: [attends to or attended by, word, rank]."""
@@ -285,6 +321,27 @@ class TextAttention(Shown):
         from attlas.views.text_page import write_text
 
         return write_text(self.numbers, path, layer, head, force=force)
+
+
+@dataclass(frozen=True)
+class TextLayer:
+    """One layer of the attention of a text."""
+
+    of: TextAttention
+    number: int
+
+    @property
+    def weights(self) -> Tensor:
+        """The weights of all heads, [head, query, key]."""
+        return self.of[self.number]
+
+    def head(self, head: int) -> Tensor:
+        """The weights of one head, [query, key]."""
+        return self.of[self.number, head]
+
+    def to_frame(self) -> pd.DataFrame:
+        """The weights of all heads as a table."""
+        return self.of.to_frame(self.number)
 
 
 def attention(
