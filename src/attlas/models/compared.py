@@ -25,7 +25,7 @@ from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.models.encode import forward_options
 from attlas.models.identity import config_content, hooks_fingerprint
-from attlas.models.install import installed, sub_configs, use_implementation
+from attlas.models.install import installed, sub_configs, use_implementation, without_traces
 from attlas.support.errors import CaptureError, ModelError
 from attlas.support.files import read_json
 from attlas.support.fingerprint import fingerprint, source_digest
@@ -151,6 +151,7 @@ def _reference(model: Model, batch: Batch) -> list[Tensor] | None:
     network, part = model.network, model.part
     options = {**forward_options(part), "output_attentions": True}
     with (
+        without_traces(network),
         model.without_dropout(),
         installed(network, "eager", lambda: use_implementation(network, "eager")),
         torch.no_grad(),

@@ -14,6 +14,7 @@ from torch import nn
 from transformers import PretrainedConfig
 
 Undo = list[Callable[[], None]]
+MARK = "_output_capturing_hooks_installed"  # of transformers, on a network with such hooks
 
 
 @dataclass
@@ -103,3 +104,22 @@ def sub_configs(configs: Iterable[Any]) -> list[PretrainedConfig]:
             known[id(config)] = config
             waiting += [getattr(config, name, None) for name in config.sub_configs]
     return list(known.values())
+
+
+@contextmanager
+def without_traces(network: nn.Module) -> Iterator[None]:
+    """While open, transformers may put the hooks on a network that record its outputs.
+
+    They are removed afterwards: they cannot be pickled.
+    """
+    modules = list(network.modules())
+    before = [set(module._forward_hooks) for module in modules]
+    marked = [module for module in modules if MARK in vars(module)]
+    try:
+        yield
+    finally:
+        for module, known in zip(modules, before, strict=True):
+            for number in set(module._forward_hooks) - known:
+                del module._forward_hooks[number]
+            if MARK in vars(module) and module not in marked:
+                delattr(module, MARK)

@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from attlas.models.identity import (
     plain_config,
     tokenizer_content,
 )
-from attlas.models.install import evaluate, installed
+from attlas.models.install import evaluate, installed, without_traces
 from attlas.models.quiet import silence_transformers
 from attlas.support.errors import AttlasError, CaptureError, ModelError
 from attlas.support.files import (
@@ -255,6 +255,7 @@ class Model:
         expected = self.n_layers if layers is None else layers
         wanted = gradients or (gates is not None and gates.requires_grad)
         with (
+            without_traces(network) if states else nullcontext(),
             self.without_dropout(),
             self.observe(sink, gates=gates, gradients=gradients) as observer,
             torch.set_grad_enabled(wanted),
@@ -347,6 +348,10 @@ class Model:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 move(temporary / name, folder / name)
         return files
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is computed from the fields, such as the encoder with its lock."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def __repr__(self) -> str:
         note = "" if self.note is None else f"; {self.note}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from transformers import PreTrainedModel
 from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.models.encode import FORWARD_CELLS, FORWARD_TOKENS, forward_options
+from attlas.models.install import without_traces
 from attlas.models.model import Model
 from attlas.support.arrays import AnyFloats
 from attlas.support.errors import CorpusError, ModelError
@@ -38,7 +40,8 @@ def run_batches(
     encoded = encoder.encode(list(enumerate(texts)))
     some = [one for one in encoded if len(one)]
     groups = encoder.groups(some, tokens=FORWARD_TOKENS, cells=FORWARD_CELLS)
-    with model.without_dropout(), model.fast_longformer(), torch.inference_mode():
+    traces = without_traces(network) if states else nullcontext()
+    with traces, model.without_dropout(), model.fast_longformer(), torch.inference_mode():
         for group in groups:
             batch = encoder.batch(group, model.device)
             take(batch, network(input_ids=batch.ids, **batch.inputs, **options))
