@@ -9,8 +9,6 @@ the user's cache, by class, configuration, source and versions of libraries.
 from __future__ import annotations
 
 import json
-import os
-import sys
 import tempfile
 import threading
 from contextlib import suppress
@@ -29,6 +27,7 @@ from attlas.models.install import installed, sub_configs, use_implementation, wi
 from attlas.support.errors import CaptureError, ModelError
 from attlas.support.files import read_json
 from attlas.support.fingerprint import fingerprint, source_digest
+from attlas.support.machine import user_cache
 
 if TYPE_CHECKING:
     from attlas.models.model import Model
@@ -59,7 +58,7 @@ def compared_tokens(model: Model, n_maps: int) -> int:
     names the class.
     """
     key = fingerprint((_what_is_compared(model), source_digest()))
-    path = _cache() / "compared" / f"{key}.json"
+    path = user_cache() / "compared" / f"{key}.json"
     with _lock:
         known = (read_json(path) or {}).get("tokens")
         if isinstance(known, int):
@@ -85,16 +84,6 @@ def _what_is_compared(model: Model) -> Any:
     """What the way in which weights are captured may depend on."""
     content = config_content(model.network)
     return content, hooks_fingerprint(model.network), str(model.network.dtype), model.device.type
-
-
-def _cache() -> Path:
-    """The folder in which Attlas remembers what is true on this machine for this user."""
-    own = os.environ.get("ATTLAS_CACHE")
-    if own:
-        return Path(own).expanduser()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local") / "attlas"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attlas"
 
 
 def _lengths(model: Model, n_maps: int) -> list[int]:

@@ -16,6 +16,7 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoTokenizer
 
+from attlas.models.converted import gguf_folder
 from attlas.models.encode import GLOBAL_TOKENS
 from attlas.models.folder_checks import (
     TRUST,
@@ -32,7 +33,13 @@ from attlas.models.identity import GLOBAL_CHOICE
 from attlas.models.lengthened import lengthened
 from attlas.models.model import Model, check_parts
 from attlas.models.quiet import silence_transformers
-from attlas.models.sources import EMBEDDED, EMBEDDED_LONG, check_model, embedded_folder
+from attlas.models.sources import (
+    EMBEDDED,
+    EMBEDDED_LONG,
+    check_model,
+    embedded_folder,
+    gguf_file,
+)
 from attlas.support.errors import AttlasError, ModelError
 from attlas.support.files import file_sha256
 from attlas.support.options import DTYPES
@@ -67,8 +74,8 @@ def load(
     """Load a model, ready to be observed.
 
     `model` is None for the embedded default, `embedded:long` for the same lengthened to 4,096
-    tokens, a Hub ID, a folder, `(model, tokenizer)`, a pipeline, or a SentenceTransformer; models
-    may be compiled or have adapters (PEFT). Code that comes with a model is never run, and only
+    tokens, a Hub ID, a folder, a GGUF file, `(model, tokenizer)`, a pipeline, or a
+    SentenceTransformer; models may be compiled or have adapters (PEFT). Code that comes with a model is never run, and only
     safetensors weights are read unless `allow_pickle`.
 
     `task` is base, classify, mlm, lm, or auto: what the weights were saved for, or base if they
@@ -202,6 +209,9 @@ def _folder(model: str | os.PathLike[str], allow_pickle: bool) -> Path:
     """The folder of that name, or one downloaded from the Hub."""
     check_model(model)
     path = Path(model).expanduser()
+    if (gguf := gguf_file(path)) is not None:
+        with silence_transformers():
+            return _try(str(model), lambda: gguf_folder(gguf))
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise ModelError(

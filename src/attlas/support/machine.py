@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -63,3 +65,13 @@ def _kept_threads() -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_kept_threads.cache_clear)  # a child has no other threads
+
+
+def user_cache() -> Path:
+    """The folder in which Attlas remembers what is true on this machine for this user."""
+    own = os.environ.get("ATTLAS_CACHE")
+    if own:
+        return Path(own).expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local") / "attlas"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attlas"
