@@ -37,6 +37,7 @@ class Farthest(Measure[FarthestState]):
     """Mean distance to the most attended token, and to a token drawn uniformly as the control."""
 
     name: ClassVar[str] = "farthest"
+    kinds: ClassVar[dict[str, str]] = {"farthest": "above"}  # its control is farthest_uniform
 
     def start(self, model: Shape) -> FarthestState:
         return FarthestState(

@@ -119,6 +119,9 @@ class Measure(ABC, Generic[S]):
     references: ClassVar[tuple[str, ...]] = ()  # papers that it follows: keys of references.bib
     costly: ClassVar[bool] = False  # costs a forward pass or more: not part of `all`
     own: ClassVar[bool] = False  # asks what its parameters say: not part of `all`
+    # how a report reads the columns of a measure that has no section: NAME -> above or below the
+    # control NAME_uniform, signed, or plain
+    kinds: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
         """Refuse a parameter outside the domain that its field declares."""

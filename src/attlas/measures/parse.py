@@ -97,6 +97,8 @@ def _make_measure(kind: type[Measure[Any]], name: str, parameters: dict[str, Any
 
 
 def _chosen(wanted: str | Measure[Any], known: Known) -> list[Measure[Any]]:
+    if isinstance(wanted, type):  # of one's own, without parameters
+        return [wanted()]
     if not isinstance(wanted, str):
         return [wanted]
     return [_make_measure(known[name], name, given) for name, given in parse_names(wanted)]

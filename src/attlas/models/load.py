@@ -75,8 +75,8 @@ def load(
 
     `model` is None for the embedded default, `embedded:long` for the same lengthened to 4,096
     tokens, a Hub ID, a folder, a GGUF file, `(model, tokenizer)`, a pipeline, or a
-    SentenceTransformer; models may be compiled or have adapters (PEFT). Code that comes with a model is never run, and only
-    safetensors weights are read unless `allow_pickle`.
+    SentenceTransformer; models may be compiled or have adapters (PEFT). Code that comes with a
+    model is never run, and only safetensors weights are read unless `allow_pickle`.
 
     `task` is base, classify, mlm, lm, or auto: what the weights were saved for, or base if they
     have no head. `max_length` truncates texts further than the model does. `labels` gives a

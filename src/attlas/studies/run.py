@@ -261,7 +261,9 @@ class _Run:
                 if name not in about and len(frame.columns):  # a streamed one without rows has none
                     rows = write_parquet(tables / f"{name}.parquet", [arrow(frame)])
                     kind = table_kind(frame, self.model.n_layers, self.model.n_heads)
-                    about[name] = {"rows": rows, "kind": kind, "measure": measure}
+                    about[name] = {"rows": rows, "kind": kind, "measure": measure.name}
+                    if kind == "head" and not type(measure).__module__.startswith("attlas."):
+                        about[name]["own"] = _about_own(measure)
             counts: Counter[str] = Counter()
             for index in range(count):
                 counts.update(self.shards.record(index)["counts"])
@@ -278,17 +280,15 @@ class _Run:
                 end["until"] = self.stopping.describe(self.survey.rows)
             self.results.publish(stage, end, self.keep_states)
 
-    def _frames(self, count: int) -> dict[str, tuple[pd.DataFrame, str]]:
+    def _frames(self, count: int) -> dict[str, tuple[pd.DataFrame, Measure[Any]]]:
         """The tables of all measures, and those derived from them, each with its measure."""
         merged = self._merged(count)
         frames = {
-            name: (frame, one.name)
-            for one, state in merged
-            for name, frame in one.result(state).items()
+            name: (frame, one) for one, state in merged for name, frame in one.result(state).items()
         }
         tables = {name: frame for name, (frame, _) in frames.items()}
         for one, _ in merged:
-            frames |= {name: (frame, one.name) for name, frame in one.derive(tables).items()}
+            frames |= {name: (frame, one) for name, frame in one.derive(tables).items()}
         return frames
 
     def _merged(self, count: int) -> list[tuple[Measure[Any], State]]:
@@ -300,6 +300,13 @@ class _Run:
                 own = measure.start(self.model).restored(below(f"{measure.name}/", arrays))
                 merged[measure.name] = measure.merge(merged[measure.name], own)
         return [(measure, merged[measure.name]) for measure in self.measures]
+
+
+def _about_own(measure: Measure[Any]) -> dict[str, Any]:
+    """What a report says of a measure that is not one of Attlas."""
+    first = (type(measure).__doc__ or "").strip().partition("\n")[0]
+    generated = first.startswith(f"{type(measure).__name__}(")  # of a dataclass without one
+    return {"question": "" if generated else first, "kinds": dict(measure.kinds)}
 
 
 def about_model(model: Model, weights: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def all_heads(
 
     The first is that of the strongest finding that has a column.
     """
-    own = [name for name, section in shown(study, sections) if is_of_model(study, section)]
+    own = {name: one for name, one in shown(study, sections) if is_of_model(study, one)}
     size = (study.n_layers, study.n_heads) if own else (0, 0)
     grids = {
         name: [grid for grid in _grids(figures) if (grid.layers, grid.heads) == size]
@@ -45,7 +45,7 @@ def all_heads(
     columns: dict[str, HeadColumn] = {}
     for name, some in grids.items():
         for column in (column for grid in some for column in grid.columns):
-            columns.setdefault(column.name, replace(column, group=sections[name].title))
+            columns.setdefault(column.name, replace(column, group=own[name].title))
     if not columns:
         return None
     able = [one for one in found if grids.get(one.section)]
@@ -54,11 +54,11 @@ def all_heads(
     first, second = (
         _column_of(some[0], grids[some[0].section]) if some else "" for some in (able, others)
     )
-    names = known_for(study, sections, own)
+    names = known_for(study, own.values())
     grid = HeadGrid(*size, tuple(columns.values()), first, second, names)
     figures = (one for name, _, some in drawn if name in own for one in some)
     tiles = next((part for one in figures for part in one.page if _fits(part, size)), None)
-    kinds = head_kinds(study, [(name, sections[name]) for name in own])
+    kinds = head_kinds(study, list(own.items()))
     return AllHeads(grid, _name(best.claim.head if best else None), tiles, kinds)
 
 
@@ -70,8 +70,8 @@ def heads_grid(
     The first is that of `wanted` columns, by their names with or without their tables.
     """
     columns: dict[str, HeadColumn] = {}
-    names = [name for name, one in shown(study, sections) if is_of_model(study, one)]
-    for section in (sections[name] for name in names):
+    own = [one for _, one in shown(study, sections) if is_of_model(study, one)]
+    for section in own:
         for table, declared in section.columns.items():
             frame = study.table(table) if study.has(table) else None
             able = [] if frame is None or frame.empty else drawable(frame, declared)
@@ -82,9 +82,9 @@ def heads_grid(
                 columns.setdefault(column.name, replace(column, group=section.title))
     if not columns:
         return None
-    known, own = known_for(study, sections, names), tuple(columns.values())
-    named = (one.name for name in wanted for one in own if name in (one.name, one.column.name))
-    return HeadGrid(study.n_layers, study.n_heads, own, next(named, ""), names=known)
+    known, every = known_for(study, own), tuple(columns.values())
+    named = (one.name for name in wanted for one in every if name in (one.name, one.column.name))
+    return HeadGrid(study.n_layers, study.n_heads, every, next(named, ""), names=known)
 
 
 def _fits(part: Part, size: tuple[int, int]) -> TypeGuard[HeadTiles]:
@@ -113,16 +113,13 @@ def is_of_model(study: Tables, section: Section) -> bool:
     return bool(own) and own.get("state_sha256") == other.get("state_sha256")
 
 
-def known_for(
-    study: Tables, sections: Mapping[str, Section], names: Iterable[str]
-) -> dict[str, str]:
+def known_for(study: Tables, sections: Iterable[Section]) -> dict[str, str]:
     """The strongest finding about each head in a few words: those with a signal.
 
     What holds for all heads is not what a head is known for.
     """
     best: dict[tuple[int, int], Finding] = {}
-    for name in names:
-        section = sections[name]
+    for section in sections:
         for one in judged_claims(section.claims(study), section.smallest_effect):
             head = one.claim.head
             if head is None or one.verdict != "signal" or one.is_general:

@@ -11,6 +11,7 @@ from attlas.support.errors import StudyError
 from attlas.views.charts import choices, sized_grid, titled_choices
 from attlas.views.findings import about_source, origin
 from attlas.views.numbers import decimal, number
+from attlas.views.own_measures import own_sections
 from attlas.views.paper import Drawn, Interactive, PaperFigure
 from attlas.views.section import Section, Tables
 from attlas.views.shades import control_name
@@ -41,7 +42,8 @@ def heads_figure(
         raise StudyError("this study has no table with a row per head")
     table, found = columns[_resolved(name, able) if name else able[0]]
     frame = study.table(table)
-    title, column = _declaration(sections, table, found)
+    every = {**sections, **own_sections(study, sections)}
+    title, column = _declaration(every, table, found)
     about, source = about_source(study), study.manifest
 
     def draw(width: float) -> Drawn:

@@ -204,8 +204,14 @@ class Section:
 
 
 def shown(study: Tables, sections: Mapping[str, Section]) -> list[tuple[str, Section]]:
-    """The sections that these tables are enough for, in the order of the page."""
+    """The sections that these tables are enough for, in the order of the page.
+
+    Tables of a user's own measures have sections too.
+    """
+    from attlas.views.own_measures import own_sections
+
     able = [item for item in sections.items() if all(map(study.has, item[1].needs))]
+    able += own_sections(study, sections).items()
     return sorted(able, key=lambda item: item[1].order)
 
 
