@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,6 +26,7 @@ COLUMNS = (
     "sep_from_rest",
     "punctuation",
 )
+ENDS = ("", "_uniform", "_error", "_difference_error")  # of the columns of one target
 
 
 def surface(layer: Attention, punctuation: frozenset[str] = frozenset(".,")) -> Tensor:
@@ -99,4 +101,13 @@ class Surface(Measure[SurfaceState]):
         state.heads.add(layer, surface(layer, marks), control)
 
     def result(self, state: SurfaceState) -> dict[str, pd.DataFrame]:
-        return head_tables("surface", COLUMNS, state.heads)
+        tables = head_tables("surface", COLUMNS, state.heads)
+        uniform = tables["surface"][[f"{name}_uniform" for name in COLUMNS]]
+        unseen = [name for name in COLUMNS if (uniform[f"{name}_uniform"] == 0).all()]
+        return {name: _without(frame, unseen) for name, frame in tables.items()}
+
+
+def _without(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Missing, not 0, where no query sees such a token: the next one, in a causal model."""
+    columns = {f"{name}{end}" for name in names for end in ENDS}
+    return frame.assign(**{one: float("nan") for one in frame if one in columns})
