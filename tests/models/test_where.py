@@ -65,6 +65,7 @@ def test_every_experiment_with_a_model_says_where_it_runs() -> None:
     having = {name for name, names in fields.items() if "allow_pickle" in names}
     assert having - trained == {name for name, names in fields.items() if "device" in names}
     assert having - trained == {name for name, names in fields.items() if "dtype" in names}
+    assert having - trained == {name for name, names in fields.items() if "lens" in names}
     assert len(having - trained) > 5
 
 

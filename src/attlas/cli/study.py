@@ -39,6 +39,7 @@ from attlas.support.options import (
     dtype_opening,
     given,
     global_tokens_opening,
+    lens_opening,
     max_length_opening,
     option,
     pickle_opening,
@@ -121,6 +122,7 @@ class StudyCommand:
     report: bool = option(True, REPORT_HELP)
     device: str | None = device_opening()
     dtype: str | None = dtype_opening()
+    lens: str = lens_opening()
     allow_pickle: bool = pickle_opening()
     as_json: bool = option(False, JSON_HELP, flags=("--json",))
 
@@ -177,7 +179,7 @@ class StudyCommand:
         if data is None or model is None or has_plug_ins() or not all(map(os.path.exists, data)):
             return None
         texts = {name: getattr(self, name) for name in ("text", "label", "id", "split")}
-        opened = ("task", "max_length", "global_tokens", "allow_pickle", "device", "dtype")
+        opened = ("task", "max_length", "global_tokens", "allow_pickle", "device", "dtype", "lens")
         options = [getattr(self, name) for name in ("measures", "long", "bad", "until", "by")]
         return {
             "corpus": named_files(self.data, data, texts),
@@ -238,6 +240,7 @@ class StudyCommand:
             global_tokens=self.global_tokens,
             device=self.device,
             dtype=self.dtype,
+            lens=self.lens,
         )
 
     @property
@@ -279,6 +282,7 @@ class LookCommand:
     global_tokens: str | None = global_tokens_opening()
     device: str | None = device_opening()
     dtype: str | None = dtype_opening()
+    lens: str = lens_opening()
     allow_pickle: bool = pickle_opening()
     force: bool = option(False, FORCE_HELP)
     as_json: bool = option(False, JSON_HELP, flags=("--json",))
@@ -307,6 +311,7 @@ class LookCommand:
                 global_tokens=self.global_tokens,
                 device=self.device,
                 dtype=self.dtype,
+                lens=self.lens,
             )
         with status("reading attention"):
             seen = attention(

@@ -19,6 +19,7 @@ from attlas.support.options import (
     device_opening,
     dtype_opening,
     given,
+    lens_opening,
     option,
     pickle_opening,
 )
@@ -66,6 +67,7 @@ class Compare(Experiment):
     )
     device: str | None = device_opening()
     dtype: str | None = dtype_opening()
+    lens: str = lens_opening()
     allow_pickle: bool = pickle_opening()
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ from attlas.support.options import (
     dtype_opening,
     given,
     global_tokens_opening,
+    lens_opening,
     max_length_opening,
     model_input,
     opening,
@@ -83,6 +84,7 @@ class Groups(Experiment):
     global_tokens: str | None = global_tokens_opening()
     device: str | None = device_opening()
     dtype: str | None = dtype_opening()
+    lens: str = lens_opening()
     allow_pickle: bool = pickle_opening()
 
     def __post_init__(self) -> None:

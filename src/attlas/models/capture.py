@@ -29,6 +29,7 @@ from attlas.models import hooks
 from attlas.models.families import AROUND
 from attlas.models.hooks import CapturedLayer, DenseWeights
 from attlas.models.install import Undo, installed, replace_method, use_implementation
+from attlas.models.norms import Lens
 from attlas.support.errors import CaptureError
 
 EAGER = "eager"
@@ -45,6 +46,7 @@ class Observer:
     sink: Sink | None
     gates: Tensor | None
     gradients: bool
+    lens: Lens | None = None
     batch: Batch | None = None
     layer: int = 0
     patterns: list[Tensor] = field(default_factory=list)
@@ -148,7 +150,9 @@ def attention_function(
         output = observer.gated(output)
     for observer in observers:
         visible = observer.visible(attention_mask, weights.shape[-1])
-        observer.on_layer(DenseWeights(weights, visible), module)
+        lens = None if observer.sink is None else observer.lens
+        seen = weights if lens is None else lens(module, value, weights)
+        observer.on_layer(DenseWeights(seen, visible), module)
     return output, weights
 
 
@@ -212,13 +216,17 @@ def observe(
     gates: Tensor | None = None,
     gradients: bool = False,
     scope: nn.Module | None = None,
+    lens: Lens | None = None,
 ) -> Iterator[Observer]:
     """While open, pass each layer's attention of `network` to `sink` and gate its heads.
 
     `gates` is [layer, head] or [text, layer, head] and multiplies each head's output: 0 switches a
     head off; it may require a gradient. With `gradients` the layers' weights keep their graph and,
     after a backward pass, their `grad`. `scope` is the part of the network to watch (an encoder).
+    `lens` makes what is observed of a module's values and weights (norms.py).
     """
+    if gradients and lens is not None:
+        raise CaptureError("gradients are those of weights; use the lens weights")
     scope = network if scope is None else scope
 
     def install() -> Undo:
@@ -229,7 +237,7 @@ def observe(
         installed(network, "attention", install),
     ):
         modules = frozenset(map(id, scope.modules()))  # BigBird has others while it is observed
-        observer = Observer(modules, sink, gates, gradients)
+        observer = Observer(modules, sink, gates, gradients, lens)
         _open.observers.append(observer)
         try:
             yield observer

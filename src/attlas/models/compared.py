@@ -59,6 +59,7 @@ def compared_tokens(model: Model, n_maps: int) -> int:
     """
     key = fingerprint((_what_is_compared(model), source_digest()))
     path = user_cache() / "compared" / f"{key}.json"
+    model = replace(model, lens="weights")
     with _lock:
         known = (read_json(path) or {}).get("tokens")
         if isinstance(known, int):

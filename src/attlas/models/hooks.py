@@ -25,6 +25,7 @@ from attlas.models import longformer
 from attlas.models.families import WHICH_SOFTMAX
 from attlas.models.gradients import gradient_of, keep_gradient, wide
 from attlas.models.install import Undo, replace_method
+from attlas.models.norms import unknown
 from attlas.support.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -175,6 +176,8 @@ def _hand_over(module: nn.Module, caught: list[Tensor], observers: list[Observer
     weights = caught[which or 0]
     layer = DenseWeights(weights, _causal_pattern(weights.detach()))
     for observer in observers:
+        if observer.lens is not None:  # the values are not known
+            raise unknown(module)
         observer.on_layer(layer, module)
 
 

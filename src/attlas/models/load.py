@@ -42,7 +42,7 @@ from attlas.models.sources import (
 )
 from attlas.support.errors import AttlasError, ModelError
 from attlas.support.files import file_sha256
-from attlas.support.options import DTYPES
+from attlas.support.options import DTYPES, LENSES
 
 TASKS = {
     "base": "AutoModel",
@@ -53,11 +53,12 @@ TASKS = {
 
 
 class Where(TypedDict, total=False):
-    """Where a model runs, and in which precision."""
+    """Where a model runs, in which precision, and what is read of its attention."""
 
     device: str | torch.device | None
     device_map: Any
     dtype: str | torch.dtype | None
+    lens: str
 
 
 def load(
@@ -88,8 +89,10 @@ def load(
     `device` is where the model runs: cpu, cuda, cuda:1, mps, or auto, which spreads it over all
     devices as transformers' `device_map` does (`device_map` takes a map of your own; both need the
     package accelerate). `dtype` is the precision of its weights; without it, the one they were
-    saved in.
+    saved in. `lens` is what is read: `weights`, or `norms`, weights times the lengths of what
+    tokens contribute (Kobayashi et al. 2020), with rows that sum to one.
     """
+    lens = where.get("lens", "weights")
     device, how = _where(**where)
     chosen = None if global_tokens is None else _global_tokens(global_tokens)
     if max_length is not None and max_length < 3:
@@ -112,6 +115,8 @@ def load(
             loaded = replace(loaded, network=copy.deepcopy(loaded.network).to(dtype))
     if device is not None:
         loaded = replace(loaded, network=loaded.network.to(device))
+    if lens != "weights":
+        loaded = replace(loaded, lens=lens, name=f"{loaded.name} (lens {lens})")
     saved = _global_tokens(getattr(loaded.network.config, GLOBAL_CHOICE, "first"))
     return _with_global_tokens(replace(loaded, limit=max_length, global_tokens=saved), chosen)
 
@@ -120,8 +125,11 @@ def _where(
     device: str | torch.device | None = None,
     device_map: Any = None,
     dtype: str | torch.dtype | None = None,
+    lens: str = "weights",
 ) -> tuple[torch.device | None, dict[str, Any]]:
     """The device to move to, and what transformers is told; what cannot be is refused."""
+    if lens not in LENSES:
+        raise ModelError(f"there is no lens {lens!r}; the lenses are {', '.join(LENSES)}")
     if device == "auto":
         device, device_map = None, "auto"
     how: dict[str, Any] = {}

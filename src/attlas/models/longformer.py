@@ -22,6 +22,7 @@ from attlas.core.banded import BandedAttention
 from attlas.core.batch import Batch
 from attlas.models.gradients import gradient_of, keep_gradient, wide
 from attlas.models.install import Undo, replace_method
+from attlas.models.norms import unknown
 from attlas.support.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -251,6 +252,8 @@ class _Forward:
                 cells = cells.masked_fill(is_index_global_attn[:, None, :, None], 0.0)
             out += (cells.transpose(1, 2), *([] if band.rows is None else [band.rows]))
         for observer in observers:
+            if observer.lens is not None and observer.sink is not None:
+                raise unknown(self.module)
             observer.on_layer(band, module)
         return out
 

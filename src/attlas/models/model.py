@@ -33,6 +33,7 @@ from attlas.models.identity import (
     tokenizer_content,
 )
 from attlas.models.install import evaluate, installed, without_traces
+from attlas.models.norms import FindProjections, NormLens
 from attlas.models.quiet import silence_transformers
 from attlas.support.errors import AttlasError, CaptureError, ModelError
 from attlas.support.files import (
@@ -68,6 +69,7 @@ class Model:
     limit: int | None = None
     global_tokens: str | tuple[int, ...] = "first"
     note: str | None = None  # a warning about how it was loaded
+    lens: str = "weights"  # what is read: weights, or weights times norms (norms.py)
 
     @cached_property
     def part(self) -> nn.Module:
@@ -209,7 +211,26 @@ class Model:
         self, sink: Sink | None = None, *, gates: Tensor | None = None, gradients: bool = False
     ) -> AbstractContextManager[Observer]:
         """While open, pass each layer's attention to `sink` and gate heads ([layer, head])."""
-        return observe(self.network, sink, gates=gates, gradients=gradients, scope=self.part)
+        scope, lens = self.part, self._lens
+        return observe(self.network, sink, gates=gates, gradients=gradients, scope=scope, lens=lens)
+
+    @cached_property
+    def _lens(self) -> NormLens | None:
+        """What makes norms of values and weights, found in a pass over one word."""
+        if self.lens == "weights":
+            return None
+        plain, find = replace(self, lens="weights"), FindProjections()
+        batch = next(iter(plain.batches(plain.encode([(0, Text("probe", "a"))]))))
+        options = forward_options(self.part)
+        with (
+            self.without_dropout(),
+            torch.no_grad(),
+            observe(self.network, lambda layer: None, scope=self.part, lens=find.lens) as observer,
+            find,
+        ):
+            observer.watch(batch)
+            self.part(input_ids=batch.ids, **batch.inputs, **options)
+        return NormLens(find.found)
 
     def without_dropout(self) -> AbstractContextManager[None]:
         """While open, every module is in evaluation mode."""
@@ -306,6 +327,7 @@ class Model:
             "hooks": hooks_fingerprint(self.network),
             "max_length": fingerprint(self.max_length),
             "global_tokens": fingerprint(self.global_tokens if self.banded else None),
+            **({} if self.lens == "weights" else {"lens": fingerprint(self.lens)}),
         }
 
     def weights_sha256(self) -> str:
@@ -402,7 +424,7 @@ def _without_head(model: Model) -> tuple[Any, ...]:
         hooks_fingerprint(model.part),
         fingerprint(tokenizer_content(model.tokenizer)),
         (model.device.type, str(model.network.dtype)),
-        (model.max_length, model.global_tokens if model.banded else None),
+        (model.max_length, model.global_tokens if model.banded else None, model.lens),
     )
 
 

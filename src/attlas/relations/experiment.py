@@ -19,6 +19,7 @@ from attlas.support.options import (
     device_opening,
     dtype_opening,
     given,
+    lens_opening,
     max_length_opening,
     model_input,
     option,
@@ -86,6 +87,7 @@ class FitRelations(Experiment):
     max_length: int | None = max_length_opening()
     device: str | None = device_opening()
     dtype: str | None = dtype_opening()
+    lens: str = lens_opening()
     allow_pickle: bool = pickle_opening()
 
 
@@ -117,6 +119,7 @@ class ScoreRelations(Experiment):
 
     device: str | None = device_opening()
     dtype: str | None = dtype_opening()
+    lens: str = lens_opening()
     allow_pickle: bool = pickle_opening()
 
     def completed(self) -> ScoreRelations:

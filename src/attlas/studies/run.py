@@ -324,6 +324,7 @@ def about_model(model: Model, weights: str) -> dict[str, Any]:
         "state_sha256": weights,
         "file_sha256": model.file_sha256,
         **({} if model.note is None else {"note": model.note}),
+        **({} if model.lens == "weights" else {"lens": model.lens}),
     }
 
 

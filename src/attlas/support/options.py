@@ -116,6 +116,11 @@ DEVICE_HELP = (
     "Device of the model: cpu, cuda, cuda:1, mps, or auto, which spreads it over all devices "
     "(needs the package accelerate). Default: cpu."
 )
+LENSES = ("weights", "norms")
+LENS_HELP = (
+    "What is read: attention weights, or norms, the weights times the lengths of what tokens "
+    "contribute."
+)
 DTYPES = ("float32", "bfloat16", "float16")
 DTYPE_HELP = "Precision of the weights (default: the one they were saved in)."
 MODEL_HELP = "Folder, Hub ID or embedded:long (default: the embedded model, all-MiniLM-L6-v2)."
@@ -202,6 +207,11 @@ def global_tokens_opening() -> Any:
 def device_opening() -> Any:
     """Declare the device that a model runs on."""
     return opening(None, DEVICE_HELP)
+
+
+def lens_opening() -> Any:
+    """Declare what is read of a model's attention."""
+    return opening("weights", LENS_HELP, choices=LENSES)
 
 
 def dtype_opening() -> Any:

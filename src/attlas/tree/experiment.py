@@ -14,6 +14,7 @@ from attlas.support.options import (
     device_opening,
     dtype_opening,
     given,
+    lens_opening,
     max_length_opening,
     model_input,
     option,
@@ -58,4 +59,5 @@ class Tree(Experiment):
     max_length: int | None = max_length_opening()
     device: str | None = device_opening()
     dtype: str | None = dtype_opening()
+    lens: str = lens_opening()
     allow_pickle: bool = pickle_opening()
