@@ -231,7 +231,7 @@ class Study(Shown):
         if not rows:
             names = [row["text"] for _, row in self.first(3)]
             raise StudyError(
-                f"there is no text {text!r} in this study; its texts are "
+                f"this study has no text {text!r}; its texts are "
                 f"{', '.join(map(repr, names))}, ..."
             )
         return dict(rows[0])
