@@ -410,6 +410,9 @@ def test_tour_shows_five_papers_on_one_page_and_resumes(
     assert attlas_command(*tour).returncode == 0
     after = {name: path.stat().st_mtime_ns for name, path in made.items()}
     assert {name for name in PARTS if before[name] != after[name]} == {"dynamics"}
+    drawn = (tmp_path / "tour/report.html").stat().st_ino
+    assert attlas_command(*tour).returncode == 0
+    assert (tmp_path / "tour/report.html").stat().st_ino == drawn  # found, not drawn again
     again = attlas_command("report", "tour", "--out", "again.html")
     assert again.returncode == 0, again.stderr
     same = re.findall(r'<section id="(\w+)"', (tmp_path / "again.html").read_text())

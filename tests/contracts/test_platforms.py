@@ -65,6 +65,13 @@ for workers in (1, 2):
     grid = attlas.run(classifiers, f"grid{workers}", workers=workers, progress=False)
 print(len(study.table("texts")), len(grid.table("dynamics")), multiprocessing.get_start_method())
 """
+TESTS_OF_SUPPORT = """
+import multiprocessing, sys
+sys.modules["fcntl"] = None
+multiprocessing.set_start_method("spawn")
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))
+"""
 
 
 def run(code: str, folder: Path) -> str:
@@ -91,6 +98,19 @@ def test_support_needs_no_fcntl(tmp_path: Path) -> None:
 
     printed = run(WITHOUT_FCNTL, tmp_path)
     assert printed.strip() == fingerprint({"a": [1, 2.5, "b", None, b"c", (True,)]})
+
+
+@pytest.mark.slow
+def test_the_tests_of_support_pass_without_fcntl_where_processes_are_spawned() -> None:
+    options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not slow and not attack"]
+    done = subprocess.run(
+        [sys.executable, "-c", TESTS_OF_SUPPORT, *options, "tests/support"],
+        cwd=SOURCE.parent,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.slow

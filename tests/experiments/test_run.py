@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -372,18 +373,33 @@ print(used, heavy, file=sys.stderr)
 
 
 def test_a_finished_folder_is_opened_without_loading_anything(tmp_path: Path) -> None:
-    """Law 6: embedded data, by its own command, in under a second of CPU time, without torch."""
+    """Law 6: embedded data, by its own command, in under a second of CPU time, without torch.
+
+    The page of the report is drawn by the first command, and found by the next.
+    """
     options = {"train": "embedded:sentences", "min_cases": 10}
     attlas.run(attlas.Syntax(**options), "out", progress=False)
-    verb = "probe syntax --train embedded:sentences --min-cases 10 --out out --no-report --json"
-    done = subprocess.run(
-        [sys.executable, "-c", OPENS, *verb.split()], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    used, _, heavy = done.stderr.strip().splitlines()[-1].partition(" ")
-    assert heavy == "[]"
-    assert float(used) < 1
-    assert json.loads(done.stdout)["overall"] == attlas.Study.open("out").result["overall"]
+    verb = "probe syntax --train embedded:sentences --min-cases 10 --out out"
+    for more, is_drawn in (("--no-report --json", False), ("", True), ("", False)):
+        done = subprocess.run(
+            [sys.executable, "-c", OPENS, *verb.split(), *more.split()],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
+        assert done.returncode == 0, done.stderr
+        used, _, heavy = done.stderr.strip().splitlines()[-1].partition(" ")
+        assert not {"torch", "transformers"} & {*re.findall(r"\w+", heavy)}
+        if not is_drawn:
+            assert heavy == "[]"
+            assert float(used) < 1
+        if more:
+            result = attlas.Study.open("out").result
+            assert json.loads(done.stdout)["overall"] == result["overall"]
+    assert done.stdout.splitlines()[-2:] == [
+        "report    out/report.html",
+        "next      attlas report out --charts pictures",
+    ]
 
 
 def test_mistakes_cost_nothing(tmp_path: Path) -> None:

@@ -706,6 +706,12 @@ def test_marks_cover_the_phrases_also_where_they_overlap() -> None:
     assert shown is not None
     assert re.sub("<[^>]*>", "", shown.group(1)) == "Paris, France &amp; Rome"
     assert one.summary == "1 triple, 1 of them in the data, 1 missed"
+    rows = html.partition("</table>")[0].split("<tr>")[1:]
+    assert [re.sub("<[^>]*>", "", row) for row in rows] == [
+        "triplerelationprobability",
+        "Paris, France Romex1.00also in the data",
+        "France Paris Romey1.00in the data, missed",
+    ]
 
 
 # a page of one text

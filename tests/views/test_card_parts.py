@@ -91,17 +91,15 @@ def test_heat_maps_are_those_of_the_table_with_no_code_at_or_below_uniform_atten
     names = [f"c{cell}" for cell in range(cells)]
     step = cells // size
     for layer, head in product(range(3), range(4)):
-        own = table[(table["layer"] == layer) & (table["head"] == head)].sort_values("row")
-        even = uniform[uniform["layer"] == layer].sort_values("row")
+        of_head = table[(table["layer"] == layer) & (table["head"] == head)].sort_values("row")
+        own = of_head[names].to_numpy()
+        even = uniform[uniform["layer"] == layer].sort_values("row")[names].to_numpy()
         excess = np.zeros((size, size))
         most = 0.0
         for query, key in product(range(size), range(size)):
-            rows, keys = (
-                slice(query * step, (query + 1) * step),
-                names[key * step : (key + 1) * step],
-            )
-            value = own[keys].to_numpy()[rows].sum(1).mean()
-            control = even[keys].to_numpy()[rows].sum(1).mean()
+            rows, keys = (slice(one * step, (one + 1) * step) for one in (query, key))
+            value = own[rows, keys].sum(1).mean()
+            control = even[rows, keys].sum(1).mean()
             excess[query, key], most = max(0.0, value - control), max(most, value)
         expected = np.rint(255 * np.sqrt(excess / excess.max()))
         assert np.abs(codes[layer, head] - expected).max() <= 1

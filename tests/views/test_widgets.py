@@ -237,9 +237,7 @@ def test_a_message_that_makes_no_sense_gets_one_line(seen: TextAttention, messag
 
 
 def test_a_study_without_what_is_asked_says_so(study: Study) -> None:
-    with pytest.raises(
-        StudyError, match=r"there is no text 'three' in this study; .* 'one', 'two'"
-    ):
+    with pytest.raises(StudyError, match=r"this study has no text 'three'; .* 'one', 'two'"):
         study.text("three")
     other = attlas.study(tiny("bert"), TEXTS, "surface", workers=1, progress=False)
     with pytest.raises(StudyError, match=r"run it with --measures totals, or give its model"):

@@ -24,24 +24,17 @@ app = typer.Typer(
 )
 
 
-def _checking(flag: str, domain: Option, kind: Any) -> Any:
-    """Declare an option whose domain is in its help and is checked before anything is imported."""
+def whole(flag: str, domain: Option) -> Any:
+    """Declare an optional whole number.
+
+    Its domain is in its help and is checked before anything is imported.
+    """
     name = flag.removeprefix("--").replace("-", "_")
 
     def check(value: Any) -> Any:
-        return checked(name, value, kind, domain)
+        return checked(name, value, int | None, domain)
 
     return typer.Option(flag, help=help_of(domain), callback=check)
-
-
-def whole(flag: str, domain: Option) -> Any:
-    """Declare an optional whole number."""
-    return _checking(flag, domain, int | None)
-
-
-def choice(flag: str, domain: Option) -> Any:
-    """Declare an option with choices."""
-    return _checking(flag, domain, str)
 
 
 EXCLUDED = {"quarantined": "rows were excluded", "unexplained": "texts could not be explained"}
@@ -56,10 +49,7 @@ FRESH_HELP = "Delete the results of an earlier run in this folder."
 REPORT_HELP = "Also write report.html into the folder."
 Json = Annotated[bool, typer.Option("--json", help=JSON_HELP)]
 ModelOption = Annotated[str | None, typer.Option("--model", help=MODEL_HELP)]
-Force = Annotated[bool, typer.Option("--force", help=FORCE_HELP)]
 Workers = Annotated[int | None, whole("--workers", WORKERS)]
-TextColumn = Annotated[str | None, typer.Option("--text", help="Column of the text.")]
-Report = Annotated[bool, typer.Option("--report/--no-report", help=REPORT_HELP)]
 Fresh = Annotated[bool, typer.Option("--fresh", help=FRESH_HELP)]
 
 

@@ -14,6 +14,7 @@ from attlas.cli.verbs import add_command
 from attlas.support.errors import AttlasError
 from attlas.support.options import check_fields, option, workers_option
 from attlas.support.outputs import PAGE, check_output
+from attlas.views.numbers import decimal
 
 if TYPE_CHECKING:
     from attlas.core.text import Text
@@ -92,7 +93,7 @@ class ExtractCommand:
             head, tail = text[slice(*one.head)], text[slice(*one.tail)]
             words = f" [{text[slice(*one.words)]}]" if one.words else ""
             name = names.get(one.relation) or one.relation
-            print(f"{one.probability:.2f}  {head} - {name}{words} - {tail}")
+            print(f"{decimal(one.probability)}  {head} - {name}{words} - {tail}")
         if self.html is not None:
             print(self.html)
         print_next(f"attlas relations score --extractor {self.extractor} --test TRIPLES.jsonl")

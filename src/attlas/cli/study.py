@@ -85,8 +85,8 @@ class StudyCommand:
     model: str | None = given(MODEL_HELP, None)
     measures: str = option(
         "all",
-        "Comma-separated measures, or all, which excludes those that take a forward pass or more; "
-        "parameters in parentheses: topk(k=5,keep=words).",
+        "Comma-separated measures, or all (but those that need further forward passes); parameters "
+        "in parentheses: topk(k=5,keep=words).",
     )
     by: str | None = option(
         None,

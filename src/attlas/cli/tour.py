@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attlas.cli.app import Json, ModelOption, Workers, app, print_study, status, whole
+from attlas.cli.app import (
+    Json,
+    ModelOption,
+    Workers,
+    app,
+    print_study,
+    report_page,
+    status,
+    whole,
+)
 from attlas.support.options import Option
 
 if TYPE_CHECKING:
@@ -35,7 +44,7 @@ PARTS_OF_CORPORA = {
     "tour:trees-train": (TREES, slice(0, None, 2)),
     "tour:trees-test": (TREES, slice(1, None, 2)),
 }
-LONG_TEXTS, LONG_CHARACTERS = 2, 6_000  # about 1,300 tokens each
+LONG_TEXTS, LONG_CHARACTERS = 2, 6_000  # about 1,400 tokens each
 
 
 @app.command()
@@ -71,9 +80,7 @@ def tour(
     folder = out or Path("runs/tour-full" if full else "runs/tour")
     how = {"workers": workers, "fresh": fresh, "progress": False}
     result = Tour(folder, model, full, how).run()
-    with status("writing the report"):
-        page = result.report(folder / "report.html")
-    print_study(result, page, as_json, "attlas serve {folder}")
+    print_study(result, report_page(result), as_json, "attlas serve {folder}")
     if serve:
         from attlas.cli.serve import serve_folders
 

@@ -29,7 +29,7 @@ MOST_TEXTS = 200  # that both models read to match heads
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Compare(Experiment):
-    """How do the heads of two studies differ, A first and B second?
+    """How do the heads of two studies, A and B, differ?
 
     Every number of a head with a standard error is compared: B minus A, with intervals that pair
     the texts if both studies read the same ones, corrected for all heads and numbers. Controls are

@@ -45,7 +45,7 @@ class Corpus:
     source: Callable[[], Iterable[Text | BadRow]]
 
     def rows(self) -> Iterator[Text | BadRow]:
-        """Every row in order: a text or a BadRow, as a text with a repeated id is."""
+        """Every row in order: a text, or a BadRow; a text with a repeated id is a bad row too."""
         seen: set[str] = set()
         for row in self.source():
             if isinstance(row, BadRow):

@@ -75,7 +75,7 @@ class Dynamics(Experiment):
         "or synthetic:texts=2000,noise=0.1.",
         flags=("--train", "--data"),
     )
-    dev: TextsLike | None = given("Texts to choose the epoch by (default: a tenth of train).", None)
+    dev: TextsLike | None = given("Texts to choose the epoch on (default: a tenth of train).", None)
     test: TextsLike | None = given("Texts to score on (default: a fifth of train).", None)
     model: ModelLike | None = given(
         "Model of the encoder `model`: folder or Hub ID (default: the embedded model).",
@@ -121,7 +121,7 @@ class Dynamics(Experiment):
     )
     min_count: int = option(
         1,
-        "Tokens that occur less often become the unknown token.",
+        "Tokens with fewer occurrences become the unknown token.",
         at_least=1,
         at_most=1_000_000_000,
     )
@@ -149,7 +149,7 @@ class Dynamics(Experiment):
     )
     batch_size: int = option(100, "Batch size.", at_least=1, at_most=100_000)
     init: float = option(
-        0.1, "Word vectors start uniform between -init and init.", at_least=0, below=math.inf
+        0.1, "Initial word vectors are uniform between -init and init.", at_least=0, below=math.inf
     )
     record: int | None = option(
         None,

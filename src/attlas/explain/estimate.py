@@ -16,6 +16,8 @@ from attlas.core.states import Moments
 from attlas.stats.intervals import mean_interval, student
 from attlas.support.arrays import Array, Floats
 from attlas.support.errors import MeasureError
+from attlas.views import numbers
+from attlas.views.tables import TextTable
 
 
 @dataclass(frozen=True)
@@ -97,16 +99,10 @@ class Estimates(ABC):
 
     def _repr_html_(self) -> str:
         columns = (self.kind, "value", self.control, f"value - {self.control}")
-        head = "".join(f"<th>{column}</th>" for column in columns)
-        rows = "".join(
-            f"<tr><th>{label}</th><td>{'</td><td>'.join(self[name].cells())}</td></tr>"
-            for label, name in zip(self._labels(), self.names, strict=True)
-        )
-        caption = f"{type(self).__name__}: {escape(self._about())}"
-        return (
-            f"<table><caption>{caption}</caption>"
-            f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-        )
+        named = zip(self._labels(), self.names, strict=True)
+        rows = tuple((label, *self[name].cells()) for label, name in named)
+        caption = escape(f"{type(self).__name__}: {self._about()}")
+        return f"<p>{caption}</p>{TextTable(columns, rows).html()}"
 
 
 def count_texts(count: int) -> str:
@@ -161,5 +157,6 @@ def number_columns(names: Sequence[str], values: Array, control: str) -> dict[st
 
 def shown(value: float, low: float = math.nan, high: float = math.nan) -> str:
     """A number to three digits, with its interval if there is one."""
-    number = "undefined" if math.isnan(value) else f"{round(value, 3) + 0.0:.3f}"
-    return number if math.isnan(low) else f"{number} [{low:.3f}, {high:.3f}]"
+    if math.isnan(low):
+        return "undefined" if math.isnan(value) else numbers.decimal(value, 3)
+    return numbers.estimate(value, low, high, 3)

@@ -22,6 +22,7 @@ from attlas.support.arrays import Bools, Floats, Ints
 from attlas.support.errors import CorpusError
 from attlas.support.progress import progress_bar
 from attlas.views.notebook import Panel, Selection, Shown
+from attlas.views.numbers import decimal, percent
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -102,10 +103,10 @@ class Explanation(Shown):
         return repr(self if self.position is None else replace(self, target="a token"))
 
     def __repr__(self) -> str:
-        gap = "" if np.isnan(self.gap) else f", gap {self.gap:.2%}"
+        gap = "" if np.isnan(self.gap) else f", gap {percent(self.gap, 2)}"
         note = "" if self.converged or not gap else " (not converged)"
         return (
-            f"Explanation({self.method} of {self.of} {self.target!r} = {self.value:.3f}, "
+            f"Explanation({self.method} of {self.of} {self.target!r} = {decimal(self.value, 3)}, "
             f"{len(self.tokens)} tokens, {self.evaluations} evaluations{gap}{note})"
         )
 

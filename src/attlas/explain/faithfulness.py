@@ -242,7 +242,7 @@ def faithfulness(
         explanations = [method] if isinstance(method, Explanation) else method
         _check_explanations(explanations, list(given))
     if not explanations:
-        raise MeasureError("there is no text; give at least one")
+        raise MeasureError("no texts were given; give at least one")
     encoder = model.full_encoder
     drops: dict[int, Floats] = {}
     encoded = encoder.encode([(index, one.text) for index, one in enumerate(explanations)])

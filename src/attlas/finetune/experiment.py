@@ -78,8 +78,8 @@ class Finetune(Experiment):
     )
     patience: int | None = option(
         None,
-        f"Stop after this many epochs without improvement (default: {PATIENCE}; no early "
-        f"stopping where more than {EPOCHS} epochs are the default).",
+        f"Stop after this many epochs without improvement (default: {PATIENCE}; with few "
+        "texts, training does not stop early).",
         at_least=1,
         at_most=10_000,
     )

@@ -42,7 +42,7 @@ CLASSIFIER = "ForSequenceClassification"
 
 @dataclass(frozen=True)
 class Parts:
-    """Texts to fit, to score epochs on, and to exclude, and their labels in order."""
+    """Texts to fit, to score epochs on, and to hold out, and the names of all labels in order."""
 
     fitted: list[Text]
     dev: list[Text]
@@ -78,7 +78,7 @@ def check_inputs(finetune: Finetune, opened: dict[str, Any]) -> dict[str, Any]:
     model = finetune.model
     if isinstance(model, Model | tuple):
         network: Any = model.network if isinstance(model, Model) else next(iter(model), None)
-        labels = CLASSIFIER in type(network).__name__ and network.config.num_labels
+        labels = network.config.num_labels if CLASSIFIER in type(network).__name__ else 0
         if labels != len(parts.names):
             expected = f"a classifier of {len(parts.names)} labels"
             raise ModelError(f"the model is not {expected}; pass its name or folder instead")
@@ -165,7 +165,7 @@ def classifier_of(finetune: Finetune, model: Model, names: Sequence[str]) -> Mod
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
     config.pad_token_id = tokenizer.pad_token_id
-    whole = replace(classifier, limit=None)  # a limit that shortens nothing is none
+    whole = replace(classifier, limit=None)  # a limit that shortens nothing is dropped
     return whole if whole.max_length == classifier.max_length else classifier
 
 

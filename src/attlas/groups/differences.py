@@ -30,7 +30,6 @@ COLUMNS = (
     "texts",
     "other_texts",
 )
-CORRECTED = ("corrected_low", "corrected_high", "significant")
 Frames = Mapping[str, pd.DataFrame]  # by group
 
 

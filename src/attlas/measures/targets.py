@@ -1,8 +1,8 @@
 """How much does each head attend to the words that a user names?
 
 Two controls: uniform attention, and other words that occur about as often. How often a word occurs
-is known only at the end of a pass, so that a sample of word types is kept: all function words, and
-the types with the smallest hashes, which are the same ones however the texts are divided.
+is known only at the end of a pass, so a sample of word types is kept: all function words, and the
+types with the smallest hashes, which are the same ones however the texts are divided.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Marks:
 
 @dataclass
 class Pending:
-    """What the layers of the current batch give to the other types that the sample will have."""
+    """What the layers of the current batch have given so far to the types that are sampled."""
 
     kept: list[str]
     types: Tensor  # text token: its index in `kept`, or -1
@@ -320,7 +320,8 @@ def _matched_ratio(
 ) -> tuple[Floats, Floats]:
     """What matched types receive relative to uniform attention, with its error: [layer, head].
 
-    Target types weigh as much as they occur, and the types that each is matched with equally.
+    Target types are weighted by their occurrences; those that one is matched with share its weight
+    equally.
     """
     shape = state.mean.count.shape
     totals = state.others.table()[1]

@@ -33,7 +33,7 @@ PAPERS = {
         kind="task",
     ),
     "longformer": Paper(
-        "Hou 2022, Longformer: accuracy, Figures 4 to 11, and Tables 1 to 4 with chance.",
+        "Hou 2022, Longformer: accuracy, Figures 4 to 11, and Tables 1 to 4 with chance levels.",
         "about three hours",
         "arxiv_long, mock_notes and sst",
         "models, studies and pictures",

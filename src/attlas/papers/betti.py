@@ -32,7 +32,7 @@ from attlas.studies import Study
 from attlas.studies.folder import STATES
 from attlas.topology.experiment import Topology
 from attlas.topology.section.charts import CLASSIFIERS, head_maps
-from attlas.views.numbers import head_name, number
+from attlas.views.numbers import head_name, number, percent
 
 SEED = 0
 HELD_OUT = 0.2  # of the texts for fine-tuning, where the classifier needs texts it has not seen
@@ -135,7 +135,7 @@ def _remark(name: str, result: dict[str, Any]) -> str:
     return (
         f"- {COLUMNS[name]}: {result['texts']['train']:,} training texts;{difference} {maps}; "
         f"best head on train {best}; accuracy of the majority class "
-        f"{result['majority_accuracy']:.1%}"
+        f"{percent(result['majority_accuracy'], 1)}"
     )
 
 

@@ -25,7 +25,7 @@ from attlas.papers.markdown import table
 from attlas.studies import Study
 from attlas.views import charts
 from attlas.views.charts import Estimates
-from attlas.views.numbers import number
+from attlas.views.numbers import number, percent
 from attlas.views.picture import text_svg, write_picture
 from attlas.views.vega import alt
 
@@ -130,9 +130,9 @@ def blocks(results: dict[str, Any]) -> Iterator[str | list[str]]:
     yield (
         f"Attention against integrated gradients, {results['texts']} texts (gradients each: median "
         f"{evaluations['median']:.0f}, at most {evaluations['max']}; gap: median "
-        f"{gap['median']:.2%}, at most {gap['max']:.2%}); the mask keeps {results['kept']:.0%} of "
-        f"tokens; rank-biased overlap has p = {number(results['p'])} in the corrected version, 1 "
-        "in the published one; 95% intervals over texts:"
+        f"{percent(gap['median'], 2)}, at most {percent(gap['max'], 2)}); the mask keeps "
+        f"{percent(results['kept'])} of tokens; rank-biased overlap has p = {number(results['p'])} "
+        "in the corrected version, 1 in the published one; 95% intervals over texts:"
     )
     yield table(
         results["rows"],

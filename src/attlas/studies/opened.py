@@ -231,8 +231,7 @@ class Study(Shown):
         if not rows:
             names = [row["text"] for _, row in self.first(3)]
             raise StudyError(
-                f"there is no text {text!r} in this study; its texts are "
-                f"{', '.join(map(repr, names))}, ..."
+                f"this study has no text {text!r}; its texts are {', '.join(map(repr, names))}, ..."
             )
         return dict(rows[0])
 

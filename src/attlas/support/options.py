@@ -104,8 +104,7 @@ class Opening(Option):
 WORKERS = Option("Number of workers (default: one per core).", at_least=1, at_most=1_024)
 MAX_LENGTH = Option("Truncate texts to this many tokens.", at_least=3, at_most=1_000_000)
 UNTIL = Option(
-    "Stop before the end of the data, once the half-width of every 95% interval of surface is at "
-    "most this.",
+    "Stop early: once every 95% interval of the measure surface has at most this half-width.",
     at_least=0.005,
     at_most=0.5,
 )

@@ -31,10 +31,11 @@ from attlas.testing.pictures import (
     section_figures,
 )
 from attlas.views.card_parts import VERDICTS, HeadCards, card_of
-from attlas.views.cards import HeadCard, KnownHeads, head_card, written
+from attlas.views.cards import HeadCard, KnownHeads, head_card
 from attlas.views.claims import MOST_FINDINGS, judged_claims
 from attlas.views.findings import beyond_chance, section_findings
 from attlas.views.head_rows import HeadRow
+from attlas.views.numbers import written
 from attlas.views.report import SCRIPTS, render
 from attlas.views.section import Figure, Section
 from attlas.views.shades import CONTROLS

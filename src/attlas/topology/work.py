@@ -65,7 +65,7 @@ def resolve(topology: Topology, opened: dict[str, Any]) -> dict[str, Any]:
         train, dev = split(train, DEV_SHARE, topology.seed)
     for name, texts in (("dev", dev), ("test", test)):
         if not texts:
-            raise CorpusError(f"there is no text in {name}; give a file with labelled texts")
+            raise CorpusError(f"{name} has no texts; give a file with labelled texts")
     label_names(train, dev=dev, test=test)
     return {**opened, "train": train, "dev": dev, "test": test}
 

@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from attlas.support.json import to_json
-from attlas.views.cards import KnownHeads, written
+from attlas.views.cards import KnownHeads
 from attlas.views.claims import Finding
 from attlas.views.findings import origin
 from attlas.views.head_profiles import HeadProfile, pooled
 from attlas.views.head_rows import Head, HeadExample, HeadRow
 from attlas.views.modules import View
+from attlas.views.numbers import written
 from attlas.views.packing import deflated
 from attlas.views.section import Section, Tables
 

@@ -16,12 +16,10 @@ from attlas.views.findings import origin, source
 from attlas.views.head_profiles import HeadProfile
 from attlas.views.head_rows import Head, HeadExample, HeadRow, finding_row
 from attlas.views.notebook import NOT_STORED, Panel, Selection, Shown
-from attlas.views.numbers import head_name, number
+from attlas.views.numbers import head_name, number, percent, written
 from attlas.views.section import Section, Tables, shown
 from attlas.views.tables import TextTable
 from attlas.views.texts import excerpt
-
-SMALL = 0.01  # numbers that two places do not show
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,7 +88,7 @@ class HeadCard(Shown):
         first = self.examples[0] if self.examples else None
         score = first.title if first else "score"
         rows = tuple(
-            (f"{one.quantile:.0%}", number(one.score), number(one.control), excerpt(one.begins))
+            (percent(one.quantile), number(one.score), number(one.control), excerpt(one.begins))
             for one in self.examples
         )
         titles = ("quantile", score, "uniform attention", "text")
@@ -272,17 +270,6 @@ def _of_the_model(study: Tables, sections: Mapping[str, Section]) -> Iterator[tu
 
 def _weights(manifest: Mapping[str, Any]) -> Any:
     return (manifest.get("model") or {}).get("state_sha256")
-
-
-def written(value: float, largest: float) -> str:
-    """A number with two places, or with two digits where that shows nothing.
-
-    `largest` is the larger one of a value and its control, which are written alike.
-
-    >>> written(0.5, 0.5), written(0.001234, 0.002), written(0.0, 0.0)
-    ('.50', '0.0012', '0')
-    """
-    return f"{value:.2g}" if abs(largest) < SMALL else number(value)
 
 
 def _cells(row: HeadRow) -> tuple[str, ...]:

@@ -255,17 +255,6 @@ def _cells(
     return alt.layer(*marks)
 
 
-def grid_alone(spec: Mapping[str, Any], width: int = 384) -> dict[str, Any]:
-    """The specification of `head_grid` without the dots by layer, its legend below, so wide."""
-    grid = spec["hconcat"][0]
-    share = min(1.0, width / grid["width"])
-    marks = grid["layer"] if share == 1 else grid["layer"][:1]  # no room for numbers
-    size = {name: round(grid[name] * share) for name in ("width", "height")}
-    legend = {"orient": "bottom", "direction": "horizontal", "gradientLength": 160}
-    config = {**spec.get("config", {}), "legend": legend}
-    return {**spec, "hconcat": [{**grid, **size, "layer": marks}], "config": config}
-
-
 def heads_axis(letter: str, orient: Literal["top", "left"] = "top") -> alt.Axis:
     """An axis of layers or heads, as they are called: L2, H10."""
     return alt.Axis(

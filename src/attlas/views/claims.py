@@ -33,8 +33,8 @@ class Claim:
     of its distance from the control. `texts` are independent, `n` are cases. Of the claims of one
     `group`, the best becomes a finding; `members` is what they are about. `bounds` are the smallest
     and the largest value there can be; the best is the largest, or the smallest of a claim that
-    goes below. `choices` is among how many values it was chosen on the texts that it is scored on,
-    `least` its smallest effect of interest, where it is larger than that of the section.
+    goes below. `choices` is the number of values that it was chosen from, on the texts that it is
+    scored on; `least` its smallest effect of interest, if larger than that of the section.
     `head` is the layer and the head that it is about, `label` what a table of that head calls the
     value. Claims of several sections about one `fact`, such as "previous token", repeat each other.
     A claim that `is_of_most` is about most heads and opens a report. `further` is a sentence that
@@ -242,11 +242,12 @@ class Finding:
 
     @property
     def rank(self) -> tuple[bool, int, bool, int, bool, float]:
-        """Signals first, then the study that is reported, then the largest share of the headroom.
+        """The order of findings: the smallest rank is the strongest finding.
 
-        What stands without a caveat is before all that has one. Of one verdict, what holds for
-        most heads is first; what holds for every head, or every classifier, says little about any
-        and is last.
+        Findings without a caveat come first, then signals before other verdicts. Among those, what
+        holds for every head (or classifier) comes last, since it says little about any; the study
+        that is reported comes before others, a finding about most heads before those about one,
+        and a large share of the headroom before a small one.
         """
         verdict, share = self.judged.rank
         of_one = not self.claim.is_of_most
@@ -306,7 +307,7 @@ def judged_claims(claims: Sequence[Claim], smallest_effect: float) -> list[Findi
 
 
 def best_findings(claims: Sequence[Claim], smallest_effect: float) -> list[Finding]:
-    """The best claim of each group, the strongest first; also those that come to nothing."""
+    """The best claim of each group, whatever its verdict; the strongest first."""
     best: dict[str, Finding] = {}
     for one in judged_claims(claims, smallest_effect):
         group = one.claim.group or one.claim.words

@@ -13,6 +13,7 @@ from typing import Any
 from attlas.stats.verdicts import ENOUGH, Verdict
 from attlas.views.claims import MOST_FINDINGS, Finding, best_findings, section_verdict
 from attlas.views.majority import AtMajority, weights_of
+from attlas.views.numbers import decimal
 from attlas.views.section import Fact, Section, Tables, shown
 from attlas.views.summary import Summary
 
@@ -235,7 +236,7 @@ def _usual_facts(manifest: Mapping[str, Any]) -> list[Fact]:
     if model and "truncated" in counts:
         out.append(("truncated", _truncated(counts, model["max_length"])))
     out.append(("excluded", excluded_rows(counts)))
-    out.append(("time", f"{manifest['seconds']:.1f} s"))
+    out.append(("time", f"{decimal(manifest['seconds'], 1)} s"))
     return out
 
 
@@ -245,7 +246,7 @@ def _stopped(until: Mapping[str, Any], read: int) -> str:
     if until["reached"]:
         rows = f"{read:,} of {until['corpus_rows']:,} rows"
         return f"after {rows}: 95% intervals of all shares are within {wanted}"
-    reached = "are unknown" if widest is None else f"reach ±{widest:.3f}"
+    reached = "are unknown" if widest is None else f"reach ±{decimal(widest, 3)}"
     return f"at the end of the corpus: 95% intervals of shares {reached}, not {wanted}"
 
 

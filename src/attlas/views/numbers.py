@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+SMALL = 0.01  # numbers that two places do not show
+
 
 def decimal(value: float, places: int = 2) -> str:
     """A number as it stands in a sentence.
@@ -20,6 +22,15 @@ def decimal(value: float, places: int = 2) -> str:
     return f"{abs(value) if abs(value) < 0.5 / 10**places else value:.{places}f}"
 
 
+def percent(value: float, places: int = 0) -> str:
+    """A share as percent.
+
+    >>> percent(0.954), percent(0.0314, 1), percent(float("nan"))
+    ('95%', '3.1%', '-')
+    """
+    return "-" if value is None or value != value else f"{value:.{places}%}"
+
+
 def number(value: float, places: int = 2) -> str:
     """A number as it stands in a cell of a table: no zero before the point.
 
@@ -30,13 +41,24 @@ def number(value: float, places: int = 2) -> str:
     return written.replace("0.", ".", 1) if written.lstrip("-").startswith("0.") else written
 
 
-def estimate(value: float, low: float, high: float) -> str:
+def written(value: float, largest: float) -> str:
+    """A number with two places, or with two digits where that shows nothing.
+
+    `largest` is the larger one of a value and its control, which are written alike.
+
+    >>> written(0.5, 0.5), written(0.001234, 0.002), written(0.0, 0.0)
+    ('.50', '0.0012', '0')
+    """
+    return f"{value:.2g}" if abs(largest) < SMALL else number(value)
+
+
+def estimate(value: float, low: float, high: float, places: int = 2) -> str:
     """A number with its interval, for a sentence.
 
     >>> estimate(0.74, 0.71, 0.77)
     '0.74 [0.71, 0.77]'
     """
-    return f"{decimal(value)} [{decimal(low)}, {decimal(high)}]"
+    return f"{decimal(value, places)} [{decimal(low, places)}, {decimal(high, places)}]"
 
 
 def interval(row: Mapping[Any, Any], name: str) -> str:

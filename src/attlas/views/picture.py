@@ -18,6 +18,7 @@ import numpy.typing as npt
 from attlas.support.files import write_bytes
 from attlas.support.outputs import PICTURES
 from attlas.views.colours import letters_on, sign_colour
+from attlas.views.numbers import decimal
 from attlas.views.overlay import LEVELS, Overlay
 from attlas.views.vega import vl_convert
 
@@ -204,7 +205,7 @@ def tinted_svg(overlay: Overlay, title: str = "", columns: int = COLUMNS) -> str
     text = text_svg(overlay, title, columns)
     if not overlay.darkest:
         return text
-    darkest = f"{overlay.darkest:.1f}×"
+    darkest = f"{decimal(overlay.darkest, 1)}×"
     return stacked(
         text, legend_svg("no tint: uniform attention or less", darkest, svg_size(text)[0])
     )

@@ -7,11 +7,12 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
+from markupsafe import escape
+
 from attlas.support.errors import AttlasError
-from attlas.views.numbers import number
+from attlas.views.numbers import number, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +25,7 @@ NUMBERS: dict[str, Callable[[Any], str]] = {
     "difference": lambda value: ("+" if value >= 0.005 else "") + number(value),
     "count": lambda value: f"{int(value):,}",
     "offset": lambda value: f"{int(value):+d}",
-    "share": lambda value: f"{value:.1%}",
+    "share": lambda value: percent(value, 1),
     "p": lambda value: f"{value:.2g}",
     "general": lambda value: f"{value:g}",
 }
@@ -100,7 +101,7 @@ def _is_missing(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table as it is written: titles, rows of cells, and a line below it."""
+    """A table as it is written: titles, rows of cells (text or markup), and a line below it."""
 
     titles: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]

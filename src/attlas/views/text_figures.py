@@ -13,7 +13,7 @@ from attlas.views.lines import Lines, lines_svg
 from attlas.views.matrices import MOST_TOKENS, HeadCodes, HeadMatrices, weight_codes
 from attlas.views.matrix import MOST_CELLS, Matrix, matrix_svg, uniform_weights
 from attlas.views.notebook import Answer, Selection
-from attlas.views.numbers import number
+from attlas.views.numbers import decimal, number
 from attlas.views.paper import Interactive, PaperFigure
 from attlas.views.parts import LinedSentences, Part
 from attlas.views.picture import CHARACTER, heading_svg, legend_svg, stacked, tinted_svg
@@ -45,7 +45,7 @@ def text_figure(
     caption = (
         f"Attention received by the words of a text, {where} of {_about(one)}, as a multiple of "
         "what uniform attention would give each word. A word at or below it has no tint; "
-        f"the darkest tint is {shown.darkest:.1f} times as much, or more."
+        f"the darkest tint is {decimal(shown.darkest, 1)} times as much, or more."
     )
     table = _words_table(one, layer, head)
     widget = _interactive(one, layer, head, selection, lambda: (TextPart(one),))
@@ -172,7 +172,7 @@ def _words_table(one: TextNumbers, layer: int | None, head: int | None) -> TextT
     ratio = np.divide(sums, uniform, out=np.zeros_like(sums), where=uniform > 0)
     order = np.argsort(-ratio, kind="stable")[:MOST_ROWS]
     rows = tuple(
-        (one.words[word], number(sums[word]), number(uniform[word]), f"{ratio[word]:.1f}")
+        (one.words[word], number(sums[word]), number(uniform[word]), decimal(ratio[word], 1))
         for word in order
     )
     return TextTable(("word", "received", "uniform", "ratio"), rows)

@@ -242,7 +242,7 @@ def classifier_facts(study: Tables, usual: list[Fact]) -> list[Fact]:
         ("texts", ", ".join(texts)),
         ("classes", classes),
         ("excluded", excluded_rows(manifest["counts"])),
-        ("time", f"{manifest['seconds']:.1f} s"),
+        ("time", f"{decimal(manifest['seconds'], 1)} s"),
     ]
 
 

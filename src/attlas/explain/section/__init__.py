@@ -22,7 +22,7 @@ from attlas.explain.section.texts import is_signed, methods_of, study_overlay
 from attlas.explain.tokens import by_position, by_type
 from attlas.views import charts
 from attlas.views.charts import Estimates
-from attlas.views.numbers import decimal
+from attlas.views.numbers import decimal, percent
 from attlas.views.parts import TintedText
 from attlas.views.section import Figure, Tables, prose
 from attlas.views.texts import EXAMPLE_TEXTS, within_budget
@@ -136,7 +136,7 @@ def _agreement(study: Tables) -> list[Figure]:
             charts.with_controls(_named(table, convention=CONVENTIONS), estimates),
             method=named(str(table["right"].iloc[0])),
             p=decimal(p),
-            top=f"{float(table['top'].iloc[0]):.0%}",
+            top=percent(float(table["top"].iloc[0])),
         )
     ]
 
@@ -152,7 +152,7 @@ def _named(table: pd.DataFrame, **names: Mapping[str, str]) -> pd.DataFrame:
 
 def _faithfulness(study: Tables) -> list[Figure]:
     table = study.table("faithfulness")
-    shares = ", ".join(f"{share:.0%}" for share in sorted(set(table["bin"])) if share)
+    shares = ", ".join(percent(share) for share in sorted(set(table["bin"])) if share)
     out = []
     for how in dict.fromkeys(table["how"]):
         rows = table[(table["how"] == how) & (table["bin"] == 0)]

@@ -6,7 +6,7 @@ import pandas as pd
 
 from attlas.views.claims import Claim
 from attlas.views.majority import AtMajority, at_majority, weights_of
-from attlas.views.numbers import decimal
+from attlas.views.numbers import decimal, percent
 from attlas.views.section import Fact, Tables
 
 SO = "explanations of its predictions carry no weight"
@@ -46,7 +46,7 @@ def explanation_notes(study: Tables) -> list[str]:
     return [
         f"Integrated gradients needed {exact['evaluations'].median():.0f} gradient evaluations per "
         f"text (median; at most {exact['evaluations'].max():,}); completeness gap "
-        f"{exact['gap'].median():.2%} (at most {exact['gap'].max():.2%})"
+        f"{percent(exact['gap'].median(), 2)} (at most {percent(exact['gap'].max(), 2)})"
         + (f"; {late:,} texts did not converge." if late else ".")
     ]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from attlas.explain.kinds import METHODS, UNIFORM
-from attlas.views.numbers import decimal
+from attlas.views.numbers import decimal, percent
 from attlas.views.overlay import Overlay, score_overlay
 from attlas.views.section import Tables
 
@@ -41,7 +41,7 @@ def explained_line(row: Mapping[Any, Any], of: str = "probability") -> str:
     label = "" if pd.isna(row["label"]) else f"label {row['label']} · "
     target = "" if row["target"] == row["predicted"] else f"explained {row['target']} · "
     late = "" if row["converged"] else ", not converged"
-    gap = "" if pd.isna(row["gap"]) else f", gap {row['gap']:.2%}{late}"
+    gap = "" if pd.isna(row["gap"]) else f", gap {percent(row['gap'], 2)}{late}"
     start = "" if pd.isna(row["baseline"]) else f" from {decimal(row['baseline'])} at the baseline"
     return (
         f"{label}predicted {row['predicted']} ({decimal(row['probability'])}) · {target}{of} "

@@ -8,7 +8,7 @@ import pandas as pd
 
 from attlas.measures.section.columns import TARGETS
 from attlas.views.head_rows import ExampleToken, Head, HeadExample
-from attlas.views.numbers import head_names, head_of, number
+from attlas.views.numbers import head_names, head_of, number, percent
 from attlas.views.section import Tables
 from attlas.views.tables import TextTable
 from attlas.views.texts import excerpt
@@ -100,7 +100,7 @@ def examples_table(study: Tables) -> TextTable | None:
     scores = table.pivot_table("score", "name", "quantile", sort=False)
     scores = scores.reindex(columns=sorted(scores.columns))
     top = table[table["quantile"] == table["quantile"].max()].set_index("name")
-    titles = ("head", *(f"{one:.0%}" for one in scores), "uniform", "text with the highest")
+    titles = ("head", *map(percent, scores), "uniform", "text with the highest")
     rows = tuple(
         (name, *map(number, scores.loc[name]), number(row["control"]), excerpt(row["begins"]))
         for name, row in top.iterrows()

@@ -20,7 +20,7 @@ from attlas.measures.section.columns import (
 from attlas.stats.correlations import spearman
 from attlas.views.claims import Claim, head_claims, whole
 from attlas.views.findings import analysed
-from attlas.views.numbers import decimal, head_name
+from attlas.views.numbers import decimal, head_name, percent
 from attlas.views.section import HeadKind, Tables, largest, smallest
 from attlas.views.tables import Column
 
@@ -226,8 +226,8 @@ def target_warnings(study: Tables) -> list[str]:
         return []
     share = lost["occurrences"].sum() / words["occurrences"].sum()
     return [
-        f"No other words of similar frequency for {share:.0%} of the occurrences of target words: "
-        "for these, uniform attention is the only control."
+        f"No other words of similar frequency for {percent(share)} of the occurrences of target "
+        "words: for these, uniform attention is the only control."
     ]
 
 
@@ -401,7 +401,7 @@ def head_distance_notes(study: Tables) -> list[str]:
         out.append(
             f"Heads of the same layer diverge by {decimal(row['within'])} nats on average, heads "
             f"of different layers by {decimal(row['across'])} (permutation test, "
-            f"p = {row['p']:.3f})."
+            f"p = {decimal(row['p'], 3)})."
         )
     near = smallest(table[before], "mean")
     if near is not None:

@@ -16,6 +16,7 @@ from attlas.relations.section.findings import (
 )
 from attlas.relations.section.texts import texts_of
 from attlas.relations.section.triples import TripleTexts
+from attlas.views.numbers import percent
 from attlas.views.section import Figure, Tables, prose
 from attlas.views.tables import TextTable, text_table
 
@@ -97,7 +98,7 @@ def _heads(study: Tables) -> list[Figure]:
     """The heads of relations, and what relations have in common."""
     out, words = [], TEXT["relations_tree"]
     if study.has("relation_heads") and len(heads := study.table("relation_heads")):
-        share = f"{heads['share_uniform'].iloc[0]:.1%}"
+        share = percent(heads["share_uniform"].iloc[0], 1)
         out.append(words.figure("heads", table=tables.heads_table(heads), share=share))
     if study.has("relations_shared") and len(shared := study.table("relations_shared")):
         pairs = f"{int(shared['pairs'].iloc[0]):,}"

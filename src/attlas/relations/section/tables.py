@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from attlas.relations.section.names import ATTENTION, READERS, named
-from attlas.views.numbers import decimal, head_names
+from attlas.views.numbers import decimal, head_names, percent
 from attlas.views.tables import Column, TextTable, text_table
 
 MATCHES = {
@@ -101,7 +101,7 @@ def each_table(frame: pd.DataFrame) -> TextTable:
 
 def heads_table(frame: pd.DataFrame) -> TextTable:
     """The heads with the largest weight for each relation."""
-    heads = head_names(frame) + " " + frame["share"].map("{:.1%}".format)
+    heads = head_names(frame) + " " + frame["share"].map(lambda share: percent(share, 1))
     rows = frame.assign(title=named(frame), heads=heads)
     joined = rows.groupby("relation", sort=False).agg({"title": "first", "heads": ", ".join})
     return text_table(joined.reset_index(), HEADS)
@@ -117,6 +117,6 @@ def correlations(frame: pd.DataFrame) -> str:
     """How far relations with similar weights have similar words, by classifier."""
     return ", ".join(
         f"{READERS.get(row['reader'], row['reader'])} {decimal(row['correlation'])} "
-        f"(p = {row['p']:.3f})"
+        f"(p = {decimal(row['p'], 3)})"
         for row in frame.to_dict("records")
     )

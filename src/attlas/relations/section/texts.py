@@ -11,7 +11,6 @@ import pandas as pd
 
 from attlas.language.words import Span
 
-ROLES = {"h": "head", "t": "tail", "r": "relation words"}
 STATUS = {
     "right": "also in the data",
     "found": "not in the data",

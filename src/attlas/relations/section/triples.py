@@ -18,6 +18,7 @@ from attlas.support.outputs import PAGE, check_output
 from attlas.views.modules import View, page_scripts
 from attlas.views.numbers import number
 from attlas.views.page import templates
+from attlas.views.tables import TextTable
 
 __all__ = [
     "TRIPLES",
@@ -43,13 +44,9 @@ def text_html(one: TripleText) -> str:
         string = escape(one.string[start:stop])
         first = next((role for index, role in roles if index == 0), "")
         parts.append(f'<mark class="{first}">{string}</mark>' if roles else string)
-    status = "<th></th>" if one.judged else ""
-    rows = "".join(_row_html(one, index) for index in range(len(one.triples)))
-    head = f"<tr><th>triple</th><th>relation</th><th>probability</th>{status}</tr>"
-    table = f'<table class="lists">{head}{rows}</table>'
-    if not rows:
-        table = "<p>No triples above the threshold.</p>"
-    picture = graph_svg(one) if one.triples else ""
+    table, picture = "<p>No triples above the threshold.</p>", ""
+    if one.triples:
+        table, picture = _triples_table(one).html(), graph_svg(one)
     return (
         f'<div class="phrases"><p dir="auto">{"".join(parts)}</p></div>'
         '<p class="says id" role="status" aria-live="polite"></p>'
@@ -57,19 +54,27 @@ def text_html(one: TripleText) -> str:
     )
 
 
-def _row_html(one: TripleText, index: int) -> str:
+def _triples_table(one: TripleText) -> TextTable:
+    """The triples of a text, each with a button that chooses it."""
+    titles = ("triple", "relation", "probability", *([""] if one.judged else []))
+    rows = tuple(_cells(one, index) for index in range(len(one.triples)))
+    return TextTable(titles, rows, (True, True, False, True))
+
+
+def _cells(one: TripleText, index: int) -> tuple[str, ...]:
     triple = one.triples[index]
-    parts = " ".join(
-        f'<b class="{role}" dir="auto">{escape(one.phrase(triple.spans[role]))}</b>'
+    phrases = Markup(" ").join(
+        Markup('<b class="{}" dir="auto">{}</b>').format(role, one.phrase(triple.spans[role]))
         for role in ("h", "r", "t")
         if role in triple.spans
     )
-    status = f'<td class="{triple.status}">{STATUS[triple.status]}</td>' if one.judged else ""
-    pressed = "true" if index == 0 else "false"
+    button = Markup('<button type="button" data-triple="{}" aria-pressed="{}">{}</button>')
+    status = Markup('<span class="{}">{}</span>').format(triple.status, STATUS[triple.status])
     return (
-        f'<tr><td><button type="button" data-triple="{index}" aria-pressed="{pressed}">{parts}'
-        f'</button></td><td dir="auto">{escape(triple.relation)}</td>'
-        f"<td>{number(triple.probability)}</td>{status}</tr>"
+        button.format(index, "false" if index else "true", phrases),
+        Markup("<bdi>{}</bdi>").format(triple.relation),
+        number(triple.probability),
+        *([status] if one.judged else []),
     )
 
 
