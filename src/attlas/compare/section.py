@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from attlas.compare.charts import largest_chart, series_chart
-from attlas.measures.section.columns import KNOWN, SHARE, column_words
+from attlas.measures.section.columns import SHARE, column_words, declared_column, least_of
 from attlas.views.charts import MUTED, head_grid
 from attlas.views.claims import Claim
 from attlas.views.head_changes import Changes, HeadChanges, HeadRanking, ranking_rows
@@ -20,7 +20,6 @@ from attlas.views.section import Figure, Section, Tables, prose
 from attlas.views.tables import Column, Kind, TextTable, text_table
 
 TEXT = prose(__file__)["compare"]
-SMALLEST = SHARE
 MOST_HEADS = 14  # of a chart of the largest changes
 STUDIES = (
     Column("study", "study", format="words"),
@@ -57,18 +56,6 @@ def _changes(study: Tables) -> pd.DataFrame:
         counts=counts,
         reverses=counts & reverses,
     )
-
-
-def least_of(measure: str, column: str) -> float:
-    """The smallest effect of interest of a number: 0.02 of attention, 0.10 nats of entropy."""
-    return declared_column(measure, column).least or SMALLEST
-
-
-def declared_column(measure: str, column: str) -> Column:
-    """How a number is declared by the section of its measure; of others, a plain column."""
-    _, columns = KNOWN.get(measure, ("", ()))
-    known = next((one for one in columns if one.name == column), None)
-    return known or Column(column, column_words(measure, column))
 
 
 def _claims(study: Tables) -> list[Claim]:
@@ -278,7 +265,7 @@ def _match_table(matches: pd.DataFrame) -> TextTable:
 
 def _texts_used(study: Tables) -> dict[str, float]:
     rows = study.table("compared")
-    return {f"compare in {row.study}": row.texts for row in rows.itertuples()}
+    return {f"texts of {row.study}": row.texts for row in rows.itertuples()}
 
 
 def _lines(study: Tables) -> list[TextTable]:
@@ -290,7 +277,7 @@ SECTIONS: dict[str, Section] = {
         needs=("head_changes", "compared"),
         figures=_figures,
         claims=_claims,
-        smallest_effect=SMALLEST,
+        smallest_effect=SHARE,
         texts_used=_texts_used,
         warnings=_warnings,
         notes=_notes,

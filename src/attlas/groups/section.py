@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attlas.measures.section.columns import column_words
+from attlas.measures.section.columns import SHARE, column_words, least_of
 from attlas.stats.verdicts import judge
+from attlas.views.charts import MUTED
 from attlas.views.claims import Claim, whole
 from attlas.views.numbers import head_name
 from attlas.views.section import Figure, Tables, prose, with_head_grid
 from attlas.views.tables import Column, TextTable, text_table
 
 TEXT = prose(__file__)["groups"]
-# The smallest effect of interest, a share of attention or nats: that of single heads against
-# uniform attention, one token's part of a text of 50 tokens.
-SMALLEST = 0.02
 MOST_GRIDS = 8  # groups whose differences are drawn
 LENGTHS = 1.25  # how many times as long texts of one group may be without a warning
 COLUMNS = (
@@ -58,6 +56,7 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
         group=f"{row['measure']} {row['column']} {group}",
         direction="either",
         bounds=(-float(row["most"]), float(row["most"])),
+        least=least_of(row["measure"], row["column"]),
     )
 
 
@@ -65,7 +64,7 @@ def significant(study: Tables) -> pd.DataFrame:
     """The differences with an interval, and whether each is significant after correction."""
     table, claims = study.table("group_differences"), _claims(study)
     known = np.array([claim.comparison.has_interval for claim in claims], dtype=bool)
-    judged = judge([claim.comparison for claim in claims], SMALLEST)
+    judged = judge([claim.comparison for claim in claims], SHARE)
     sure = np.array([one.significant for one in judged], dtype=bool)
     return table.loc[known].assign(significant=sure)
 
@@ -92,11 +91,11 @@ def _grid(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[Column], str | None]:
     for name in dict.fromkeys(names):
         some = rows[names == name]
         first_row = some.iloc[0]
-        words = column_words(first_row["measure"], first_row["column"])
-        label = f"{words}, {first_row['group']} minus {first_row['other']}"
-        columns.append(Column(name, label, kind="signed"))
+        number = first_row["measure"], first_row["column"]
+        label = f"{column_words(*number)}, {first_row['group']} minus {first_row['other']}"
+        columns.append(Column(name, label, kind="signed", least=least_of(*number)))
         values = some[["layer", "head"]].assign(
-            **{name: some["beyond"], f"{name}_muted": ~some["significant"]}
+            **{name: some["beyond"], f"{name}{MUTED}": ~some["significant"]}
         )
         frame = frame.merge(values, on=["layer", "head"], how="left")
     strongest = rows[rows["significant"]]["beyond"].abs().dropna()
@@ -111,7 +110,7 @@ def _table(study: Tables) -> TextTable:
 
 def _texts_used(study: Tables) -> dict[str, float]:
     groups = study.table("groups")
-    return {f"compare in {row.group}": row.texts for row in groups.itertuples()}
+    return {f"texts of {row.group}": row.texts for row in groups.itertuples()}
 
 
 def _warnings(study: Tables) -> list[str]:
@@ -154,7 +153,7 @@ SECTIONS = {
         needs=("group_differences", "groups"),
         figures=_figures,
         claims=_claims,
-        smallest_effect=SMALLEST,
+        smallest_effect=SHARE,
         texts_used=_texts_used,
         warnings=_warnings,
         notes=_notes,

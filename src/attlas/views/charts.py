@@ -437,7 +437,7 @@ def _panel(
     base = alt.Chart(data[data[what.panel] == name])
     if what.choose:
         base = base.transform_filter(f"datum.{what.choose[0]} == chosen")
-    axis = alt.Axis(labels=labelled, ticks=False, domain=False, labelLimit=220, labelPadding=8)
+    axis = alt.Axis(labels=labelled, ticks=False, domain=False, labelLimit=280, labelPadding=8)
     base = base.encode(
         y=alt.Y(f"{what.row}:N", sort=rows, scale=alt.Scale(domain=rows), title=None, axis=axis),
         tooltip=_estimate_tooltip(what),
