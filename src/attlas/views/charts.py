@@ -25,7 +25,7 @@ from attlas.views.shades import CONTROLS, Tint, control_name, tint, with_marks
 from attlas.views.tables import Column, undeclared
 from attlas.views.vega import alt, vl_convert
 
-DARK = 0.5  # from this shade on, the text of a cell has the colour of the ground
+DARK = 0.66  # from this shade on, the text of a cell has the colour of the ground
 TEXT_CELL = 24  # pixels of a cell that has room for its number
 TALLEST = 34  # pixels of a cell of a sized grid
 # marks of these have 3:1 on the grounds of both themes

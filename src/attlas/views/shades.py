@@ -147,7 +147,7 @@ def _start(column: Column, kind: Kind, control: Floats) -> str:
     against = f"{control_name(column)} ({_between(control)})"
     if kind == "plain":
         return f"plain scale; {against}"
-    low = " (low is interesting)" if kind == "below" else ""
+    low = "; low is interesting" if kind == "below" else ""
     return f"tint {kind} {against}{low}{small}"
 
 
