@@ -24,7 +24,7 @@ from attlas.models.predict import logits_of
 from attlas.stats.welch import Estimate, welch
 from attlas.support.errors import AttlasError
 from attlas.testing import tiny
-from attlas.views.findings import findings, warnings
+from attlas.views.findings import findings, section_findings, warnings
 from tests.builders.models import shared
 from tests.builders.processes import CommandOutput
 from tests.twins.stats import welch as slow_welch
@@ -175,6 +175,14 @@ def test_a_planted_difference_is_found_and_shuffled_groups_have_none():
     assert both["group"].unique().tolist() == ["animals", "films"]
     shuffled = compared(labelled(shuffled=True))
     assert not [one for one in findings(shuffled, sections()) if one.verdict == "signal"]
+
+
+def test_cls_and_the_first_token_are_one_fact():
+    study = compared(labelled(), measures=[Surface()])
+    found = section_findings(study, "groups", sections()["groups"])
+    both = [one for one in found if one.claim.group.split()[1] in ("first", "cls")]
+    assert len(both) == 2
+    assert both[0].claim.fact == both[1].claim.fact != ""
 
 
 def test_a_group_is_a_study_of_its_texts_alone():

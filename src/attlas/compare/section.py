@@ -87,6 +87,8 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
         direction="either",
         bounds=(-size, size),
         least=float(row["least"]),
+        # [CLS] is the first token: columns with the same numbers are one fact
+        fact=f"{row['value_a']} {row['value_b']}",
     )
 
 

@@ -57,6 +57,8 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
         direction="either",
         bounds=(-float(row["most"]), float(row["most"])),
         least=least_of(row["measure"], row["column"]),
+        # [CLS] is the first token: columns with the same numbers are one fact
+        fact=f"{group} {row['value']} {row['other_value']}",
     )
 
 

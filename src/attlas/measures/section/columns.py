@@ -117,7 +117,10 @@ def column_words(measure: str, column: str) -> str:
 
     >>> column_words("surface", "previous"), column_words("betti", "b0_mean")
     ('attention to previous token', 'betti: b0 mean')
+    >>> column_words("surface", "sep_from_rest")
+    'attention from other tokens to [SEP]'
     """
     begin, columns = KNOWN.get(measure, (f"{measure}: ", ()))
     label = next((one.label for one in columns if one.name == column), column.replace("_", " "))
-    return begin + label
+    query, arrow, key = label.partition(" → ")
+    return f"attention from {query} to {key}" if arrow else begin + label
