@@ -16,7 +16,7 @@ from scipy import stats
 import attlas
 from attlas.catalogue import sections
 from attlas.core.annotations import COLUMNS
-from attlas.groups.differences import OTHERS, group_differences
+from attlas.groups.differences import OTHERS, group_differences, with_corrections
 from attlas.groups.section import significant
 from attlas.measures.entropy import Entropy
 from attlas.measures.surface import Surface
@@ -27,7 +27,7 @@ from attlas.testing import tiny
 from attlas.views.findings import findings, section_findings, warnings
 from tests.builders.models import shared
 from tests.builders.processes import CommandOutput
-from tests.twins.stats import welch as slow_welch
+from tests.twins.stats import beyond_both, welch as slow_welch
 
 QUIET = {"progress": False, "workers": 1}
 
@@ -43,6 +43,24 @@ def heads(values, uniform=None):
     return frame
 
 
+def ends_of(one, two):
+    """A difference with its interval, by whole degrees of freedom."""
+    apart, error, free = slow_welch(one.tolist(), two.tolist())
+    half = stats.t.ppf(0.975, np.floor(free)) * error
+    return apart, apart - half, apart + half
+
+
+def test_a_head_that_does_the_same_in_both_groups_does_not_differ():
+    """Texts of one group are longer, so that uniform attention differs, and the head does not."""
+    rng = np.random.default_rng(3)
+    left, right = rng.normal(0.001, 0.001, (40, 2)), rng.normal(0.001, 0.001, (60, 2))
+    even = rng.normal(2.5, 0.1, (40, 2)), rng.normal(3.0, 0.1, (60, 2))
+    frames = {"a": heads(left, even[0]), "b": heads(right, even[1])}
+    table = with_corrections(group_differences("mine", frames, {"a": 40, "b": 60}))
+    assert (table["uniform_difference"] < -0.4).all()
+    assert not table["significant"].any()
+
+
 def test_two_groups_are_compared_as_by_welch():
     rng = np.random.default_rng(0)
     for n, m in ((40, 90), (12, 35), (5, 60)):
@@ -53,17 +71,15 @@ def test_two_groups_are_compared_as_by_welch():
         assert table["group"].tolist() == ["a", "a"]
         assert table["other"].tolist() == ["b", "b"]
         for head, row in enumerate(table.to_dict("records")):
-            for name, one, two in (
-                ("difference", left[:, head], right[:, head]),
-                ("beyond", (left - even[0])[:, head], (right - even[1])[:, head]),
-            ):
-                apart, error, free = slow_welch(one.tolist(), two.tolist())
-                assert row[name] == pytest.approx(apart)
-                half = stats.t.ppf(0.975, np.floor(free)) * error  # whole degrees of freedom
-                assert row[f"{name}_low"] == pytest.approx(apart - half, rel=1e-3)
-                assert row[f"{name}_high"] == pytest.approx(apart + half, rel=1e-3)
-                exact = stats.ttest_ind(one, two, equal_var=False).confidence_interval()
-                assert row[f"{name}_low"] <= exact.low + 1e-4
+            own, apart = (
+                ends_of(one[:, head], two[:, head])
+                for one, two in ((left, right), (left - even[0], right - even[1]))
+            )
+            for name, ends in (("difference", own), ("beyond", beyond_both(own, apart))):
+                found = row[name], row[f"{name}_low"], row[f"{name}_high"]
+                assert found == pytest.approx(ends, rel=1e-3)
+            exact = stats.ttest_ind(left[:, head], right[:, head], equal_var=False)
+            assert row["difference_low"] <= exact.confidence_interval().low + 1e-4
             even_apart = even[0][:, head].mean() - even[1][:, head].mean()
             assert row["uniform_difference"] == pytest.approx(even_apart)
             assert (row["texts"], row["other_texts"]) == (n, m)

@@ -12,7 +12,7 @@ import pandas as pd
 from attlas.compare.charts import largest_chart, series_chart
 from attlas.measures.section.columns import SHARE, column_words, declared_column, least_of
 from attlas.views.charts import MUTED, head_grid
-from attlas.views.claims import Claim
+from attlas.views.claims import Claim, control_of_difference
 from attlas.views.head_changes import Changes, HeadChanges, HeadRanking, ranking_rows
 from attlas.views.numbers import decimal, head_name, head_names, some
 from attlas.views.parts import Part
@@ -67,7 +67,8 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
     """A row in words."""
     what = column_words(row["measure"], row["column"])
     size = max(1.0, abs(float(row["value_a"])), abs(float(row["value_b"])))
-    also = [f"two halves of A ±{decimal(row['halves'])}"]
+    control, control_name, uniform = control_of_difference(row)
+    also = [*uniform, f"two halves of A ±{decimal(row['halves'])}"]
     if row["seed_difference"] == row["seed_difference"]:
         also.append(f"another seed {decimal(row['seed_difference'])}")
     return Claim(
@@ -75,8 +76,8 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
         float(row["difference"]),
         float(row["difference_low"]),
         float(row["difference_high"]),
-        float(row["uniform_difference"]),
-        "uniform attention",
+        control,
+        control_name,
         float(row["beyond_low"]),
         float(row["beyond_high"]),
         texts=int(row["free"]),

@@ -12,7 +12,7 @@ import pandas as pd
 from attlas.measures.section.columns import SHARE, column_words, least_of
 from attlas.stats.verdicts import judge
 from attlas.views.charts import MUTED
-from attlas.views.claims import Claim, whole
+from attlas.views.claims import Claim, control_of_difference, whole
 from attlas.views.numbers import head_name
 from attlas.views.section import Figure, Tables, prose, with_head_grid
 from attlas.views.tables import Column, TextTable, text_table
@@ -41,17 +41,19 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
     what = column_words(row["measure"], row["column"])
     group, other = row["group"], row["other"]
     texts = whole(row["texts"]), whole(row["other_texts"])
+    control, control_name, also = control_of_difference(row)
     return Claim(
         f"{head_name(row)} differs in {what} between {group} and {other}",
         float(row["difference"]),
         float(row["difference_low"]),
         float(row["difference_high"]),
-        float(row["uniform_difference"]),
-        "uniform attention",
+        control,
+        control_name,
         float(row["beyond_low"]),
         float(row["beyond_high"]),
         texts=min(texts),
         n=sum(texts),
+        also=also,
         what=f"{group} minus {other}",
         group=f"{row['measure']} {row['column']} {group}",
         direction="either",
