@@ -193,6 +193,14 @@ def test_a_planted_difference_is_found_and_shuffled_groups_have_none():
     assert not [one for one in findings(shuffled, sections()) if one.verdict == "signal"]
 
 
+def test_claims_are_called_what_their_columns_of_the_grid_are():
+    """So that a report opens with the grid of its first finding."""
+    study, section = compared(labelled()), sections()["groups"]
+    (grid,) = section.figures(study)[0].page
+    labels = {one.column.label for one in grid.columns}
+    assert {one.label for one in section.claims(study)} == labels
+
+
 def test_cls_and_the_first_token_are_one_fact():
     study = compared(labelled(), measures=[Surface()])
     found = section_findings(study, "groups", sections()["groups"])

@@ -56,6 +56,7 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
         also=also,
         what=f"{group} minus {other}",
         group=f"{row['measure']} {row['column']} {group}",
+        label=_label(row),
         direction="either",
         bounds=(-float(row["most"]), float(row["most"])),
         least=least_of(row["measure"], row["column"]),
@@ -96,8 +97,7 @@ def _grid(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[Column], str | None]:
         some = rows[names == name]
         first_row = some.iloc[0]
         number = first_row["measure"], first_row["column"]
-        label = f"{column_words(*number)}, {first_row['group']} minus {first_row['other']}"
-        columns.append(Column(name, label, kind="signed", least=least_of(*number)))
+        columns.append(Column(name, _label(first_row), kind="signed", least=least_of(*number)))
         values = some[["layer", "head"]].assign(
             **{name: some["beyond"], f"{name}{MUTED}": ~some["significant"]}
         )
@@ -105,6 +105,12 @@ def _grid(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[Column], str | None]:
     strongest = rows[rows["significant"]]["beyond"].abs().dropna()
     first = names[strongest.idxmax()] if len(strongest) else None
     return frame.reset_index(drop=True), columns, first
+
+
+def _label(row: Mapping[Any, Any]) -> str:
+    """What a difference is called, in claims and in grids."""
+    words = column_words(row["measure"], row["column"])
+    return f"{words}, {row['group']} minus {row['other']}, beyond the control"
 
 
 def _table(study: Tables) -> TextTable:

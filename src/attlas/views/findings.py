@@ -225,7 +225,7 @@ def _usual_facts(manifest: Mapping[str, Any]) -> list[Fact]:
     model, counts, out = manifest.get("model") or {}, manifest["counts"], []
     if model:
         size = f"{model['n_layers']} layers × {model['n_heads']} heads"
-        out.append(("model", f"{model['name']} ({model['class']}, {size})"))
+        out.append(("model", f"{model_name(str(model['name']))} ({model['class']}, {size})"))
     out.append(("corpus", manifest["corpus"]["name"]))
     if "analysed" in counts:
         read = f"{counts['analysed']:,} of {counts['read']:,} read"
