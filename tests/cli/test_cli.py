@@ -498,7 +498,7 @@ def test_finetune_then_topology(
     first = [line.split()[0] for line in output.out.splitlines() if line]
     assert first[:4] == ["epoch", "1", "2", "Warning:"]  # few texts
     assert first[-3:] == ["model", "report", "next"]
-    assert "Fine-tuning (16 texts to choose and score on)" in output.out
+    assert "Fine-tuning (16 dev texts)" in output.out
     study = attlas.Study.open(tmp_path / "tuned")
     mcc = numbers.decimal(content["scores"]["mcc"])
     (claim,) = [one for one in findings(study) if one.startswith("The fine-tuned model predicts")]
@@ -545,7 +545,7 @@ def test_finetune_then_topology(
     assert (output.code, output.error) == (0, "")
     assert "control: random weights" in output.out
     assert numbers.number(content["mcc"], 3) in output.out
-    assert "Topological classifier (16 texts to choose on, 20 texts to score on)" in output.out
+    assert "Topological classifier (16 dev texts, 20 test texts)" in output.out
     assert "Note: The model itself: MCC " in output.out
     assert "nan" not in output.out
     refused = inside(*command, "--seed", "5")

@@ -30,7 +30,7 @@ from attlas.views.section import shown
 from tests.builders.processes import CommandOutput
 from tests.builders.studies import OLD
 from tests.builders.texts import sentences
-from tests.twins.stats import welch as slow_welch
+from tests.twins.stats import beyond_both, welch as slow_welch
 
 TEXTS = sentences(200)
 QUIET = {"workers": 1, "progress": False}
@@ -150,13 +150,15 @@ def test_unpaired_changes_are_those_of_a_slow_twin() -> None:
         apart = [
             (one - other)[:, head].tolist() for one, other in zip(values, uniform, strict=True)
         ]
-        beyond, error, free = slow_welch(apart[1], apart[0])
-        assert row["beyond"] == pytest.approx(beyond)
+        without, error, free = slow_welch(apart[1], apart[0])
         half = stats.t.ppf(0.975, np.floor(free)) * error
-        assert row["beyond_high"] - row["beyond"] == pytest.approx(half, rel=1e-3)
+        own = tuple(row[name] for name in ("difference", "difference_low", "difference_high"))
+        ends = beyond_both(own, (without, without - half, without + half))
+        found = row["beyond"], row["beyond_low"], row["beyond_high"]
+        assert found == pytest.approx(ends, rel=1e-3)
         even = uniform[1][:, head].mean() - uniform[0][:, head].mean()
         assert row["uniform_difference"] == pytest.approx(even)
-        assert row["difference"] == pytest.approx(beyond + even)
+        assert row["difference"] == pytest.approx(without + even)
 
 
 def test_halves_are_random_halves_of_the_texts() -> None:

@@ -125,13 +125,13 @@ CASES: dict[str, tuple[str, str, Frames, Frames]] = {
     ),
     "few explained texts": (
         "explanations",
-        "Token attribution (12 texts to explain)",
+        "Token attribution (12 explained texts)",
         explained(12, 0.9),
         explained(40, 0.9),
     ),
     "four dev texts": (
         "finetune",
-        "(4 texts to choose and score on)",
+        "(4 dev texts)",
         tuned(4, 0.9),
         tuned(40, 0.9),
     ),

@@ -628,10 +628,12 @@ def told_rows(**columns: Any) -> dict[str, pd.DataFrame]:
 def test_what_is_found_comes_with_its_control(tmp_path: Path) -> None:
     study = study_of(tmp_path, told_rows())
     assert findings_of(study, "dynamics") == [
-        "Attention scores separate polarity from neutral tokens (dot, scale 10): AUC 0.93 [0.90, "
-        "0.95], frequency alone 0.71, before training 0.50 (n = 40).",
-        "The classifier (dot, scale 10) predicts labels: accuracy 0.82 [0.80, 0.84], majority "
-        "class 0.50, published 0.82 (n = 1,821). Above the control: all 2 classifiers.",
+        "The attention scores of a small classifier separate words typical of one class from "
+        "neutral ones (dot-product attention, scores divided by 10): AUC 0.93 [0.90, 0.95], "
+        "frequency alone 0.71, before training 0.50 (n = 40).",
+        "A small classifier (dot-product attention, scores divided by 10) predicts labels: "
+        "accuracy 0.82 [0.80, 0.84], majority class 0.50, published 0.82 (n = 1,821). Above the "
+        "control: all 2 classifiers.",
         "Of 2 classifiers, the 95% CI of the separation is above chance (0.50) in 1 (dot, scale "
         "10), above frequency alone (0.71) in 1 (dot, scale 10), and above chance against neutral "
         "tokens that meet the minimum frequency of polarity tokens in 1 (dot, scale 10).",
@@ -658,10 +660,11 @@ def test_what_is_found_comes_with_its_control(tmp_path: Path) -> None:
 def test_one_classifier_is_told_plainly(tmp_path: Path) -> None:
     tables = {name: table[:1] for name, table in told_rows().items()}
     assert findings_of(study_of(tmp_path, tables), "dynamics")[:4] == [
-        "Attention scores separate polarity from neutral tokens (dot, scale 10): AUC 0.93 [0.90, "
-        "0.95], frequency alone 0.71, before training 0.50 (n = 40).",
-        "The classifier (dot, scale 10) predicts labels: accuracy 0.82 [0.80, 0.84], majority "
-        "class 0.50, published 0.82 (n = 1,821).",
+        "The attention scores of a small classifier separate words typical of one class from "
+        "neutral ones (dot-product attention, scores divided by 10): AUC 0.93 [0.90, 0.95], "
+        "frequency alone 0.71, before training 0.50 (n = 40).",
+        "A small classifier (dot-product attention, scores divided by 10) predicts labels: "
+        "accuracy 0.82 [0.80, 0.84], majority class 0.50, published 0.82 (n = 1,821).",
         "The 95% CI of the separation is above chance (0.50), above frequency alone (0.71), and "
         "above chance against neutral tokens that meet the minimum frequency of polarity tokens.",
         "At scale 10, positive tokens have higher attention scores than negative ones, by 0.10 "

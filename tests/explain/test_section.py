@@ -106,7 +106,7 @@ def test_findings_put_the_published_number_beside_the_sound_one(done: attlas.Stu
     ]
     for convention in ("sound", "published"):
         value = table["attention_all", "keywords", convention, "tau"]
-        assert re.search(rf"(tau|as 0\):) {value:.2f}\b", line), line
+        assert re.search(rf"(tau|it is) {value:.2f}\b", line), line
     assert line.count("chance ") == 2
 
 

@@ -16,7 +16,7 @@ from scipy import stats
 import attlas
 from attlas.catalogue import sections
 from attlas.core.annotations import COLUMNS
-from attlas.groups.differences import OTHERS, group_differences
+from attlas.groups.differences import OTHERS, group_differences, with_corrections
 from attlas.groups.section import significant
 from attlas.measures.entropy import Entropy
 from attlas.measures.surface import Surface
@@ -24,10 +24,10 @@ from attlas.models.predict import logits_of
 from attlas.stats.welch import Estimate, welch
 from attlas.support.errors import AttlasError
 from attlas.testing import tiny
-from attlas.views.findings import findings, warnings
+from attlas.views.findings import findings, section_findings, warnings
 from tests.builders.models import shared
 from tests.builders.processes import CommandOutput
-from tests.twins.stats import welch as slow_welch
+from tests.twins.stats import beyond_both, welch as slow_welch
 
 QUIET = {"progress": False, "workers": 1}
 
@@ -43,6 +43,24 @@ def heads(values, uniform=None):
     return frame
 
 
+def ends_of(one, two):
+    """A difference with its interval, by whole degrees of freedom."""
+    apart, error, free = slow_welch(one.tolist(), two.tolist())
+    half = stats.t.ppf(0.975, np.floor(free)) * error
+    return apart, apart - half, apart + half
+
+
+def test_a_head_that_does_the_same_in_both_groups_does_not_differ():
+    """Texts of one group are longer, so that uniform attention differs, and the head does not."""
+    rng = np.random.default_rng(3)
+    left, right = rng.normal(0.001, 0.001, (40, 2)), rng.normal(0.001, 0.001, (60, 2))
+    even = rng.normal(2.5, 0.1, (40, 2)), rng.normal(3.0, 0.1, (60, 2))
+    frames = {"a": heads(left, even[0]), "b": heads(right, even[1])}
+    table = with_corrections(group_differences("mine", frames, {"a": 40, "b": 60}))
+    assert (table["uniform_difference"] < -0.4).all()
+    assert not table["significant"].any()
+
+
 def test_two_groups_are_compared_as_by_welch():
     rng = np.random.default_rng(0)
     for n, m in ((40, 90), (12, 35), (5, 60)):
@@ -53,17 +71,15 @@ def test_two_groups_are_compared_as_by_welch():
         assert table["group"].tolist() == ["a", "a"]
         assert table["other"].tolist() == ["b", "b"]
         for head, row in enumerate(table.to_dict("records")):
-            for name, one, two in (
-                ("difference", left[:, head], right[:, head]),
-                ("beyond", (left - even[0])[:, head], (right - even[1])[:, head]),
-            ):
-                apart, error, free = slow_welch(one.tolist(), two.tolist())
-                assert row[name] == pytest.approx(apart)
-                half = stats.t.ppf(0.975, np.floor(free)) * error  # whole degrees of freedom
-                assert row[f"{name}_low"] == pytest.approx(apart - half, rel=1e-3)
-                assert row[f"{name}_high"] == pytest.approx(apart + half, rel=1e-3)
-                exact = stats.ttest_ind(one, two, equal_var=False).confidence_interval()
-                assert row[f"{name}_low"] <= exact.low + 1e-4
+            own, apart = (
+                ends_of(one[:, head], two[:, head])
+                for one, two in ((left, right), (left - even[0], right - even[1]))
+            )
+            for name, ends in (("difference", own), ("beyond", beyond_both(own, apart))):
+                found = row[name], row[f"{name}_low"], row[f"{name}_high"]
+                assert found == pytest.approx(ends, rel=1e-3)
+            exact = stats.ttest_ind(left[:, head], right[:, head], equal_var=False)
+            assert row["difference_low"] <= exact.confidence_interval().low + 1e-4
             even_apart = even[0][:, head].mean() - even[1][:, head].mean()
             assert row["uniform_difference"] == pytest.approx(even_apart)
             assert (row["texts"], row["other_texts"]) == (n, m)
@@ -177,6 +193,22 @@ def test_a_planted_difference_is_found_and_shuffled_groups_have_none():
     assert not [one for one in findings(shuffled, sections()) if one.verdict == "signal"]
 
 
+def test_claims_are_called_what_their_columns_of_the_grid_are():
+    """So that a report opens with the grid of its first finding."""
+    study, section = compared(labelled()), sections()["groups"]
+    (grid,) = section.figures(study)[0].page
+    labels = {one.column.label for one in grid.columns}
+    assert {one.label for one in section.claims(study)} == labels
+
+
+def test_cls_and_the_first_token_are_one_fact():
+    study = compared(labelled(), measures=[Surface()])
+    found = section_findings(study, "groups", sections()["groups"])
+    both = [one for one in found if one.claim.group.split()[1] in ("first", "cls")]
+    assert len(both) == 2
+    assert both[0].claim.fact == both[1].claim.fact != ""
+
+
 def test_a_group_is_a_study_of_its_texts_alone():
     texts = labelled()[:20]
     study = compared(texts)
@@ -188,9 +220,7 @@ def test_a_group_is_a_study_of_its_texts_alone():
         own = rows[rows["group"] == group].drop(columns="group").reset_index(drop=True)
         pd.testing.assert_frame_equal(own, alone.table("surface"))
     assert study.manifest["counts"]["analysed"] == 20
-    assert any(
-        "Differences between groups (10 texts to compare in" in one for one in warnings_of(study)
-    )
+    assert any("Differences between groups (10 texts of" in one for one in warnings_of(study))
 
 
 def warnings_of(study):

@@ -103,3 +103,14 @@ def welch(one, two):
     (left, first), (right, second) = moments(one), moments(two)
     free = (first + second) ** 2 / (first**2 / (len(one) - 1) + second**2 / (len(two) - 1))
     return left - right, (first + second) ** 0.5, free
+
+
+Ends = tuple[float, float, float]
+
+
+def beyond_both(own: Ends, apart: Ends) -> Ends:
+    """How far a difference is from what lies between none and the control: nothing within it."""
+    difference, control = own[0], own[0] - apart[0]
+    if min(0, control) <= difference <= max(0, control):
+        return 0.0, min(own[1], apart[1]), max(own[2], apart[2])
+    return own if abs(difference) <= abs(difference - control) else apart

@@ -19,13 +19,14 @@ from attlas.studies.opened import Study
 from attlas.support.errors import AttlasError, StudyError
 from attlas.support.heads import layer_and_head
 from attlas.testing import tiny
-from attlas.views.charts import head_grid
+from attlas.views.charts import DARK, head_grid, theme
 from attlas.views.lines import FAINT
 from attlas.views.matrix import MOST_CELLS, Matrix, matrix_svg, uniform_weights
 from attlas.views.paper import PaperFigure, Size
 from attlas.views.picture import fitted, heading_svg, legend_svg, stacked, svg_size
 from attlas.views.report import write_charts, write_tables
 from attlas.views.tables import TextTable, latex_text
+from tests.builders.contrast import contrast, rgb
 from tests.builders.pages import n_pictures
 
 TEXTS = ["a good film , not bad .", "the dog saw a cat .", "it was a very bad film"]
@@ -113,6 +114,17 @@ def test_a_grid_is_saved_as_charts_are(study: Study, tmp_path: Path) -> None:
     assert '"shown"' in figure.save(tmp_path / "fig.json").read_text()
     with pytest.raises(StudyError, match=r"ends in '.gif'; name a file that ends in .svg"):
         figure.save(tmp_path / "fig.gif")
+
+
+def test_the_numbers_of_a_grid_can_be_read_on_every_tint() -> None:
+    """Letters are in the darkest tint, or in the lightest from a shade on."""
+    stops = theme()["range"]["heatmap"]
+    channels = np.array([rgb(one) for one in stops])
+    at = np.linspace(0, 1, len(stops))
+    for shade in np.linspace(0, 1, 101):
+        ground = tuple(np.interp(shade, at, channel) for channel in channels.T)
+        letters = stops[-1] if shade <= DARK else stops[0]
+        assert contrast(ground, letters) > 3, shade
 
 
 def test_a_grid_has_the_tints_of_the_report(study: Study, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from attlas.stats.student import student_quantile
 from attlas.stats.verdicts import Comparison, corrected
-from attlas.stats.welch import Estimate, from_control, own_estimate, welch
+from attlas.stats.welch import Estimate, beyond_both, from_control, own_estimate, welch
 from attlas.support.arrays import Floats
 
 HEADS = ["layer", "head"]
@@ -59,7 +59,8 @@ class HeadTables:
 def head_changes(tables: HeadTables) -> pd.DataFrame:
     """B minus A for every column with a standard error; a row per column and head.
 
-    `beyond` is the difference without that of uniform attention, which is 0 on the same tokens.
+    `beyond` is how far the difference exceeds both none and that of uniform attention, which is
+    none on the same tokens.
     `halves` is the control: 95% of the differences between two random halves of A's texts are
     smaller, since those have twice the standard error of the mean over all of them.
     """
@@ -79,10 +80,10 @@ def with_corrections(changes: pd.DataFrame) -> pd.DataFrame:
 
 
 def comparison_of(row: dict[str, float]) -> Comparison:
-    """A change and its control, with the interval of their difference."""
+    """How far a change exceeds both none and that of uniform attention, with its interval."""
     return Comparison(
-        float(row["difference"]),
-        float(row["uniform_difference"]),
+        float(row["beyond"]),
+        0.0,
         float(row["beyond_low"]),
         float(row["beyond_high"]),
         int(row["free"]),
@@ -96,11 +97,12 @@ def _changes_of(tables: HeadTables, name: str) -> pd.DataFrame:
     uniform = [one.mean - other.mean for one, other in zip(own, apart, strict=True)]
     fewer = np.minimum(own[0].texts, own[1].texts)
     if _has_pairs(tables, name, uniform):
-        ends = _paired_ends(tables, name)
-        beyond, free, half = ends, np.minimum(fewer, tables.replicates), halves(own[0])
+        ends = without = _paired_ends(tables, name)
+        free, half = np.minimum(fewer, tables.replicates), halves(own[0])
     else:
-        ends, beyond = welch(own[1], [own[0]]), welch(apart[1], [apart[0]])
+        ends, without = welch(own[1], [own[0]]), welch(apart[1], [apart[0]])
         free, half = fewer, halves(apart[0])
+    beyond = beyond_both(ends, without)
     frame = pd.DataFrame(
         {
             "measure": tables.measure,
@@ -111,13 +113,13 @@ def _changes_of(tables: HeadTables, name: str) -> pd.DataFrame:
             "uniform_a": uniform[0],
             "uniform_b": uniform[1],
             **dict(zip(("difference", "difference_low", "difference_high"), ends, strict=True)),
-            "uniform_difference": ends[0] - beyond[0],
+            "uniform_difference": ends[0] - without[0],
             **dict(zip(("beyond", "beyond_low", "beyond_high"), beyond, strict=True)),
             "halves": half,
             "seed_difference": _seed_difference(tables, name),
             "texts": fewer.astype(np.int64),
             "free": free.astype(np.int64),
-            "paired": beyond is ends,
+            "paired": without is ends,
         }
     )
     return frame[np.isfinite(frame["beyond"])][list(COLUMNS)]

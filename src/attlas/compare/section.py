@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from attlas.compare.charts import largest_chart, series_chart
-from attlas.measures.section.columns import KNOWN, SHARE, column_words
+from attlas.measures.section.columns import SHARE, column_words, declared_column, least_of
 from attlas.views.charts import MUTED, head_grid
-from attlas.views.claims import Claim
+from attlas.views.claims import Claim, control_of_difference
 from attlas.views.head_changes import Changes, HeadChanges, HeadRanking, ranking_rows
 from attlas.views.numbers import decimal, head_name, head_names, some
 from attlas.views.parts import Part
@@ -20,7 +20,6 @@ from attlas.views.section import Figure, Section, Tables, prose
 from attlas.views.tables import Column, Kind, TextTable, text_table
 
 TEXT = prose(__file__)["compare"]
-SMALLEST = SHARE
 MOST_HEADS = 14  # of a chart of the largest changes
 STUDIES = (
     Column("study", "study", format="words"),
@@ -59,18 +58,6 @@ def _changes(study: Tables) -> pd.DataFrame:
     )
 
 
-def least_of(measure: str, column: str) -> float:
-    """The smallest effect of interest of a number: 0.02 of attention, 0.10 nats of entropy."""
-    return declared_column(measure, column).least or SMALLEST
-
-
-def declared_column(measure: str, column: str) -> Column:
-    """How a number is declared by the section of its measure; of others, a plain column."""
-    _, columns = KNOWN.get(measure, ("", ()))
-    known = next((one for one in columns if one.name == column), None)
-    return known or Column(column, column_words(measure, column))
-
-
 def _claims(study: Tables) -> list[Claim]:
     """Every head and number, B minus A, against the difference that uniform attention shows."""
     return [_claim(row) for row in _changes(study).to_dict("records")]
@@ -80,7 +67,8 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
     """A row in words."""
     what = column_words(row["measure"], row["column"])
     size = max(1.0, abs(float(row["value_a"])), abs(float(row["value_b"])))
-    also = [f"two halves of A ±{decimal(row['halves'])}"]
+    control, control_name, uniform = control_of_difference(row)
+    also = [*uniform, f"two halves of A ±{decimal(row['halves'])}"]
     if row["seed_difference"] == row["seed_difference"]:
         also.append(f"another seed {decimal(row['seed_difference'])}")
     return Claim(
@@ -88,8 +76,8 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
         float(row["difference"]),
         float(row["difference_low"]),
         float(row["difference_high"]),
-        float(row["uniform_difference"]),
-        "uniform attention",
+        control,
+        control_name,
         float(row["beyond_low"]),
         float(row["beyond_high"]),
         texts=int(row["free"]),
@@ -100,6 +88,8 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
         direction="either",
         bounds=(-size, size),
         least=float(row["least"]),
+        # [CLS] is the first token: columns with the same numbers are one fact
+        fact=f"{row['value_a']} {row['value_b']}",
     )
 
 
@@ -278,7 +268,7 @@ def _match_table(matches: pd.DataFrame) -> TextTable:
 
 def _texts_used(study: Tables) -> dict[str, float]:
     rows = study.table("compared")
-    return {f"compare in {row.study}": row.texts for row in rows.itertuples()}
+    return {f"texts of {row.study}": row.texts for row in rows.itertuples()}
 
 
 def _lines(study: Tables) -> list[TextTable]:
@@ -290,7 +280,7 @@ SECTIONS: dict[str, Section] = {
         needs=("head_changes", "compared"),
         figures=_figures,
         claims=_claims,
-        smallest_effect=SMALLEST,
+        smallest_effect=SHARE,
         texts_used=_texts_used,
         warnings=_warnings,
         notes=_notes,

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from attlas.stats.verdicts import Comparison, corrected
-from attlas.stats.welch import from_control, own_estimate, pooled, welch
+from attlas.stats.welch import beyond_both, from_control, own_estimate, pooled, welch
 
 OTHERS = "all others"
 COLUMNS = (
@@ -37,8 +37,8 @@ def group_differences(measure: str, frames: Frames, texts: Mapping[str, int]) ->
     """Every number of a table of heads that has a standard error, compared between groups.
 
     `uniform_difference` is the difference that uniform attention shows on the same texts (0 for a
-    number without that control), `beyond` the rest: the difference between groups of the
-    difference from the control. `texts` are those of each group; a column `NAME_texts` says it
+    number without that control), `beyond` how far the difference exceeds both that and none; 0
+    between them. `texts` are those of each group; a column `NAME_texts` says it
     better.
     """
     first = next(iter(frames.values()))
@@ -60,8 +60,8 @@ def with_corrections(table: pd.DataFrame) -> pd.DataFrame:
     """
     comparisons = [
         Comparison(
-            float(row["difference"]),
-            float(row["uniform_difference"]),
+            float(row["beyond"]),
+            0.0,
             float(row["beyond_low"]),
             float(row["beyond_high"]),
             int(min(row["texts"], row["other_texts"])),
@@ -92,8 +92,9 @@ def _compared(
 ) -> pd.DataFrame:
     plain = {one: own_estimate(frames[one], name, texts[one]) for one in frames}
     apart = {one: from_control(frames[one], name, texts[one]) for one in frames}
-    difference, low, high = welch(plain[group], [plain[one] for one in others])
-    beyond, beyond_low, beyond_high = welch(apart[group], [apart[one] for one in others])
+    own = welch(plain[group], [plain[one] for one in others])
+    without = welch(apart[group], [apart[one] for one in others])
+    beyond = beyond_both(own, without)
     rest, _ = pooled([plain[one] for one in others])
     heads = frames[group]
     return pd.DataFrame(
@@ -106,13 +107,9 @@ def _compared(
             "other": others[0] if len(others) == 1 else OTHERS,
             "value": plain[group].mean,
             "other_value": rest.mean,
-            "difference": difference,
-            "difference_low": low,
-            "difference_high": high,
-            "uniform_difference": difference - beyond,
-            "beyond": beyond,
-            "beyond_low": beyond_low,
-            "beyond_high": beyond_high,
+            **dict(zip(("difference", "difference_low", "difference_high"), own, strict=True)),
+            "uniform_difference": own[0] - without[0],
+            **dict(zip(("beyond", "beyond_low", "beyond_high"), beyond, strict=True)),
             "texts": plain[group].texts.astype(np.int64),
             "other_texts": rest.texts.astype(np.int64),
         }

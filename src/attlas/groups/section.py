@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attlas.measures.section.columns import column_words
+from attlas.measures.section.columns import SHARE, column_words, least_of
 from attlas.stats.verdicts import judge
-from attlas.views.claims import Claim, whole
+from attlas.views.charts import MUTED
+from attlas.views.claims import Claim, control_of_difference, whole
 from attlas.views.numbers import head_name
 from attlas.views.section import Figure, Tables, prose, with_head_grid
 from attlas.views.tables import Column, TextTable, text_table
 
 TEXT = prose(__file__)["groups"]
-# The smallest effect of interest, a share of attention or nats: that of single heads against
-# uniform attention, one token's part of a text of 50 tokens.
-SMALLEST = 0.02
 MOST_GRIDS = 8  # groups whose differences are drawn
 LENGTHS = 1.25  # how many times as long texts of one group may be without a warning
 COLUMNS = (
@@ -43,21 +41,27 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
     what = column_words(row["measure"], row["column"])
     group, other = row["group"], row["other"]
     texts = whole(row["texts"]), whole(row["other_texts"])
+    control, control_name, also = control_of_difference(row)
     return Claim(
         f"{head_name(row)} differs in {what} between {group} and {other}",
         float(row["difference"]),
         float(row["difference_low"]),
         float(row["difference_high"]),
-        float(row["uniform_difference"]),
-        "uniform attention",
+        control,
+        control_name,
         float(row["beyond_low"]),
         float(row["beyond_high"]),
         texts=min(texts),
         n=sum(texts),
+        also=also,
         what=f"{group} minus {other}",
         group=f"{row['measure']} {row['column']} {group}",
+        label=_label(row),
         direction="either",
         bounds=(-float(row["most"]), float(row["most"])),
+        least=least_of(row["measure"], row["column"]),
+        # [CLS] is the first token: columns with the same numbers are one fact
+        fact=f"{group} {row['value']} {row['other_value']}",
     )
 
 
@@ -65,7 +69,7 @@ def significant(study: Tables) -> pd.DataFrame:
     """The differences with an interval, and whether each is significant after correction."""
     table, claims = study.table("group_differences"), _claims(study)
     known = np.array([claim.comparison.has_interval for claim in claims], dtype=bool)
-    judged = judge([claim.comparison for claim in claims], SMALLEST)
+    judged = judge([claim.comparison for claim in claims], SHARE)
     sure = np.array([one.significant for one in judged], dtype=bool)
     return table.loc[known].assign(significant=sure)
 
@@ -92,16 +96,21 @@ def _grid(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[Column], str | None]:
     for name in dict.fromkeys(names):
         some = rows[names == name]
         first_row = some.iloc[0]
-        words = column_words(first_row["measure"], first_row["column"])
-        label = f"{words}, {first_row['group']} minus {first_row['other']}"
-        columns.append(Column(name, label, kind="signed"))
+        number = first_row["measure"], first_row["column"]
+        columns.append(Column(name, _label(first_row), kind="signed", least=least_of(*number)))
         values = some[["layer", "head"]].assign(
-            **{name: some["beyond"], f"{name}_muted": ~some["significant"]}
+            **{name: some["beyond"], f"{name}{MUTED}": ~some["significant"]}
         )
         frame = frame.merge(values, on=["layer", "head"], how="left")
     strongest = rows[rows["significant"]]["beyond"].abs().dropna()
     first = names[strongest.idxmax()] if len(strongest) else None
     return frame.reset_index(drop=True), columns, first
+
+
+def _label(row: Mapping[Any, Any]) -> str:
+    """What a difference is called, in claims and in grids."""
+    words = column_words(row["measure"], row["column"])
+    return f"{words}, {row['group']} minus {row['other']}, beyond the control"
 
 
 def _table(study: Tables) -> TextTable:
@@ -111,7 +120,7 @@ def _table(study: Tables) -> TextTable:
 
 def _texts_used(study: Tables) -> dict[str, float]:
     groups = study.table("groups")
-    return {f"compare in {row.group}": row.texts for row in groups.itertuples()}
+    return {f"texts of {row.group}": row.texts for row in groups.itertuples()}
 
 
 def _warnings(study: Tables) -> list[str]:
@@ -154,7 +163,7 @@ SECTIONS = {
         needs=("group_differences", "groups"),
         figures=_figures,
         claims=_claims,
-        smallest_effect=SMALLEST,
+        smallest_effect=SHARE,
         texts_used=_texts_used,
         warnings=_warnings,
         notes=_notes,

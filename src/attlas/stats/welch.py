@@ -11,6 +11,8 @@ import pandas as pd
 from attlas.stats.student import student_quantile
 from attlas.support.arrays import Floats
 
+Ends = tuple[Floats, Floats, Floats]  # differences, and the ends of their intervals
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -45,7 +47,7 @@ def pooled(parts: Sequence[Estimate]) -> tuple[Estimate, Floats]:
     return Estimate(mean, error, total), per_freedom
 
 
-def welch(group: Estimate, others: Sequence[Estimate]) -> tuple[Floats, Floats, Floats]:
+def welch(group: Estimate, others: Sequence[Estimate]) -> Ends:
     """The difference between a group and others together, and the ends of its 95% interval.
 
     Variances may differ (Welch 1947), as may those of the groups that are joined.
@@ -62,6 +64,30 @@ def welch(group: Estimate, others: Sequence[Estimate]) -> tuple[Floats, Floats, 
     half = student_quantile(0.975, free + 1) * np.sqrt(squares)
     difference = group.mean - rest.mean
     return difference, difference - half, difference + half
+
+
+def beyond_both(own: Ends, apart: Ends) -> Ends:
+    """How far differences exceed both none and that of a control, with intervals.
+
+    `own` are the differences, `apart` the same without that of the control. A head whose number is
+    the same in both groups does not differ, even where that of uniform attention does: between
+    none and the control there is nothing, and the interval spans both.
+
+    >>> own, apart = (np.array([0.3, 0.0, -0.1]),) * 3, (np.array([0.2, 0.4, -0.5]),) * 3
+    >>> [end.tolist() for end in beyond_both(own, apart)]
+    [[0.2, 0.0, -0.1], [0.2, 0.0, -0.1], [0.2, 0.4, -0.1]]
+    """
+    is_beyond = own[0] * apart[0] > 0
+    is_nearer = np.abs(own[0]) <= np.abs(apart[0])
+    value, low, high = (
+        np.where(is_nearer, one, other) for one, other in zip(own, apart, strict=True)
+    )
+    nothing = np.where(np.isnan(own[0] + apart[0]), np.nan, 0.0)
+    return (
+        np.where(is_beyond, value, nothing),
+        np.where(is_beyond, low, np.minimum(own[1], apart[1])),
+        np.where(is_beyond, high, np.maximum(own[2], apart[2])),
+    )
 
 
 def own_estimate(frame: pd.DataFrame, name: str, texts: int) -> Estimate:

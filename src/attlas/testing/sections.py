@@ -204,12 +204,14 @@ def check_every_control_is_there(section: Section, study: Study) -> None:
 
 def check_findings_go_beyond_their_controls(section: Section, study: Study) -> None:
     """No finding equals its control; a signal has a corrected interval that excludes zero."""
-    claims = section.claims(study)
-    assert not claims or section.smallest_effect > 0, "no smallest effect of interest is declared"
+    claims, least = section.claims(study), section.smallest_effect
+    assert not claims or least > 0, "no smallest effect of interest is declared"
+    why = f"The smallest difference of interest is {least:g}"
+    assert not least or why in section.about, f"it does not say why: {why}, ..."
     found = section_findings(study, "one", section)
     assert len(beyond_chance(found)) <= MOST_FINDINGS
     for one in found:
-        judged, least = one.judged, section.smallest_effect
+        judged = one.judged
         known = (claim.comparison for claim in claims)
         assert judged.comparisons == sum(one.choices for one in known if one.has_interval)
         if one.verdict != "nothing beyond chance":

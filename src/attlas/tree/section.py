@@ -24,8 +24,7 @@ PROBES = {
     "random_attention": "random weights: attention",
     "random_attention_words": "random weights: attention and words",
 }
-# The smallest effect of interest: Clark et al. 2019 (Table 3) call attention alone (61) better than
-# words and distances (58); scores are rounded to whole points, so that 2 is the least this can be.
+# The smallest difference of interest; section.md has the reason.
 UAS = 0.02
 DECODED = {
     "best candidate": ("uas", "low", "high"),
@@ -79,7 +78,11 @@ def _claims(study: Tables) -> list[Claim]:
     if not set(PROBES) <= set(table.index) or table["uas"].isna().any():
         return []
     alone, both = table.loc["attention"], table.loc["attention_words"]
-    counts = {"n": alone["words"], "texts": whole(alone["texts"]), "what": "UAS"}
+    counts = {
+        "n": alone["words"],
+        "texts": whole(alone["texts"]),
+        "what": "words with the right syntactic head (UAS)",
+    }
     apart = study.table("tree_differences") if study.has("tree_differences") else None
     rivals = ("right_branching", "previous_word", "random_attention")
     rival = str(table.loc[list(rivals), "uas"].idxmax())

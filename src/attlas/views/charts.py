@@ -25,7 +25,7 @@ from attlas.views.shades import CONTROLS, Tint, control_name, tint, with_marks
 from attlas.views.tables import Column, undeclared
 from attlas.views.vega import alt, vl_convert
 
-DARK = 0.5  # from this shade on, the text of a cell has the colour of the ground
+DARK = 0.66  # from this shade on, the text of a cell has the colour of the ground
 TEXT_CELL = 24  # pixels of a cell that has room for its number
 TALLEST = 34  # pixels of a cell of a sized grid
 # marks of these have 3:1 on the grounds of both themes
@@ -426,7 +426,7 @@ def _panel(
     base = alt.Chart(data[data[what.panel] == name])
     if what.choose:
         base = base.transform_filter(f"datum.{what.choose[0]} == chosen")
-    axis = alt.Axis(labels=labelled, ticks=False, domain=False, labelLimit=220, labelPadding=8)
+    axis = alt.Axis(labels=labelled, ticks=False, domain=False, labelLimit=280, labelPadding=8)
     base = base.encode(
         y=alt.Y(f"{what.row}:N", sort=rows, scale=alt.Scale(domain=rows), title=None, axis=axis),
         tooltip=_estimate_tooltip(what),

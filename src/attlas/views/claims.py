@@ -166,6 +166,22 @@ def head_claims(
     return out
 
 
+def control_of_difference(row: Mapping[Any, Any]) -> tuple[float, str, tuple[str, ...]]:
+    """The control of a `difference`, its name, and what else to say: uniform attention or none.
+
+    `beyond` says which of them is harder to exceed.
+
+    >>> control_of_difference({"difference": 0.3, "uniform_difference": 0.1, "beyond": 0.2})
+    (0.1, 'uniform attention', ())
+    >>> control_of_difference({"difference": 0.3, "uniform_difference": -0.1, "beyond": 0.3})
+    (0.0, 'no difference', ('uniform attention -0.10',))
+    """
+    uniform = float(row["uniform_difference"])
+    if row["beyond"] != row["difference"] or uniform == 0:
+        return uniform, "uniform attention", ()
+    return 0.0, "no difference", (f"uniform attention {decimal(uniform)}",)
+
+
 def paired_ends(frame: pd.DataFrame | None, **row: str) -> tuple[float, float] | None:
     """The paired interval of a difference from the row of a table with these values, if any.
 

@@ -141,7 +141,7 @@ def _analysed(study: Tables) -> Mapping[str, float]:
     """How many texts the means over a study are made of."""
     manifest = study.manifest
     counts = manifest["counts"] if manifest.get("kind", "study") == "study" else {}
-    return {"compare": counts["analysed"]} if "analysed" in counts else {}
+    return {"texts": counts["analysed"]} if "analysed" in counts else {}
 
 
 def analysed(study: Tables, table: str) -> int:
@@ -152,12 +152,12 @@ def analysed(study: Tables, table: str) -> int:
 def few_texts(used: Mapping[str, Mapping[str, float]]) -> list[str]:
     """A warning that names every part with fewer than 30 texts for a purpose.
 
-    >>> few_texts({"Syntax": {"choose on": 40, "score on": 12}, "Trees": {"score on": 99}})
-    ['With fewer than 30 texts no difference counts as a signal: Syntax (12 texts to score on).']
+    >>> few_texts({"Syntax": {"training texts": 40, "test texts": 12}, "Trees": {"test texts": 99}})
+    ['With fewer than 30 texts no difference counts as a signal: Syntax (12 test texts).']
     """
     few = []
     for title, purposes in used.items():
-        small = [f"{int(n):,} texts to {what}" for what, n in purposes.items() if n < ENOUGH]
+        small = [f"{int(n):,} {what}" for what, n in purposes.items() if n < ENOUGH]
         few += [f"{title} ({', '.join(small)})"] if small else []
     words = f"With fewer than {ENOUGH} texts no difference counts as a signal"
     return [f"{words}: {', '.join(few)}."] if few else []
@@ -226,7 +226,7 @@ def _usual_facts(manifest: Mapping[str, Any]) -> list[Fact]:
     model, counts, out = manifest.get("model") or {}, manifest["counts"], []
     if model:
         size = f"{model['n_layers']} layers × {model['n_heads']} heads"
-        out.append(("model", f"{model['name']} ({model['class']}, {size})"))
+        out.append(("model", f"{model_name(str(model['name']))} ({model['class']}, {size})"))
     out.append(("corpus", manifest["corpus"]["name"]))
     if "analysed" in counts:
         read = f"{counts['analysed']:,} of {counts['read']:,} read"

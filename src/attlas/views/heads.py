@@ -18,9 +18,9 @@ from attlas.views.shades import control_name
 from attlas.views.tables import Column, TextTable, declared, undeclared
 
 TINTS = {
-    "above": "Tints start at {control}: a head at or below it has none.",
-    "below": "Tints start at {control}: a head at or above it has none.",
-    "signed": "A head at zero has no tint.",
+    "above": "Tints start at {control}: a head at or below it{near} has none.",
+    "below": "Tints start at {control}: a head at or above it{near} has none.",
+    "signed": "A head at zero{near} has no tint.",
     "plain": "Tints span the whole range of values.",
 }
 
@@ -52,11 +52,12 @@ def heads_figure(
 
     words = control_name(column) if column.control in frame else ""
     kind = column.kind if words or column.kind == "signed" else "plain"
+    near = f", or nearer to it than {column.least:g}," if column.least else ""
     analysed = source["counts"].get("analysed")
     cases = "" if analysed is None else f" (n = {analysed:,} texts)"
     caption = (
         f"{title}: {column.title} of the {len(frame):,} attention heads of "
-        f"{origin(source)}{cases}. {TINTS[kind].format(control=words)}"
+        f"{origin(source)}{cases}. {TINTS[kind].format(control=words, near=near)}"
     )
     shown = interactive(f"{table}.{found}") if interactive else None
     return PaperFigure(caption, grid_table(frame, column), draw, is_chart=True, interactive=shown)

@@ -13,6 +13,7 @@ from attlas.views.picture import INK, LETTER, png_url, shortened, xml_text
 MOST_CELLS = 200  # tokens whose cells are drawn one by one; of more, the cells are an image
 LABEL = 13  # pixels between two labels
 LONGEST = 14  # letters of a label
+EDGE = 14  # pixels beside a label
 FAINTEST = 0.005  # a tint that is not drawn
 
 
@@ -44,8 +45,8 @@ def matrix_svg(matrix: Matrix, width: float) -> str:
     """
     tokens = [shortened(token, LONGEST) for token in matrix.tokens]
     step = max(1, int(np.ceil(LABEL * len(tokens) / (0.8 * width))))
-    side = min(max(map(len, tokens[::step])) * LETTER + 8, width / 3)
-    letters = int((side - 6) / LETTER)
+    side = min(max(map(len, tokens[::step])) * LETTER + EDGE, width / 3)
+    letters = int((side - EDGE + 2) / LETTER)
     cell = (width - side - 2) / len(tokens)
     step = max(step, int(np.ceil(LABEL / cell)))
     parts = [_cells(matrix.shades, cell, side)]

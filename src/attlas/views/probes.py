@@ -1,4 +1,4 @@
-"""What sections of probes share: texts to choose and to score on, and what could not be used."""
+"""What sections of probes share: training and test texts, and what could not be used."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def probe_section(
 
 
 def _texts(manifest: Mapping[str, Any]) -> dict[str, float]:
-    """How many texts a probe had for each purpose."""
+    """How many texts a probe had of each kind."""
     texts = (manifest.get("probe") or {}).get("texts", {})
-    purposes = {"train": "choose on", "test": "score on"}
-    return {what: texts[part] for part, what in purposes.items() if part in texts}
+    kinds = {"train": "training texts", "test": "test texts"}
+    return {kind: texts[part] for part, kind in kinds.items() if part in texts}
 
 
 def _warnings(manifest: Mapping[str, Any]) -> list[str]:

@@ -167,7 +167,7 @@ class Section:
     without a claim, which have no verdict; those with a label of `key_numbers` open it, all others
     stand under the heading `evidence`. `profiles` are small pictures of every head, `examples`
     texts that show what a head does.
-    `texts_used` is how many texts there were for each purpose, "score on" for instance: too few are
+    `texts_used` is how many texts there were of each kind, "test texts" for instance: too few are
     a warning. `at_majority` is the model that predicts, if it is no better than the majority class:
     a warning, and a caveat next to all findings about its predictions (sections `of_predictions`).
     `kinds` are what many heads of a model may do, which opens a report.

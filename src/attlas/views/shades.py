@@ -120,7 +120,7 @@ def with_marks(own: Tint, values: Sequence[float], muted: Sequence[bool], least:
     off = np.asarray(muted, dtype=bool)
     small = np.abs(np.asarray(values, dtype=np.float64)) < least
     marks = np.where(off, DOT, np.where(small, RING, ""))
-    rings = f", ring: below {short(least)}" if least else ""
+    rings = f", ring: below {_written(least)}" if least else ""
     says = f"{own.says}; dot: not significant{rings}"
     shades = np.where(off, 0.0, own.shades)
     return replace(own, shades=shades, says=says, marks=tuple(marks.tolist()))
@@ -138,8 +138,7 @@ def control_name(column: Column) -> str:
 
 def _start(column: Column, kind: Kind, control: Floats) -> str:
     """Where the tint starts, in words and in the numbers of the control."""
-    least = f"{column.least:g}".removeprefix("0")
-    small = f"; none below a difference of {least}" if column.least else ""
+    small = f"; none below a difference of {_written(column.least)}" if column.least else ""
     if kind == "signed":
         return f"tint on both sides of zero{small}"
     if not _any(control):
@@ -147,8 +146,13 @@ def _start(column: Column, kind: Kind, control: Floats) -> str:
     against = f"{control_name(column)} ({_between(control)})"
     if kind == "plain":
         return f"plain scale; {against}"
-    low = " (low is interesting)" if kind == "below" else ""
+    low = "; low is interesting" if kind == "below" else ""
     return f"tint {kind} {against}{low}{small}"
+
+
+def _written(least: float) -> str:
+    """The smallest effect of interest, as it is declared."""
+    return f"{least:g}".removeprefix("0")
 
 
 def _ticks(kind: Kind, values: Floats, control: Floats, top: float) -> tuple[str, str, str]:

@@ -20,7 +20,7 @@ from attlas.views.section import Figure, Section, Tables, prose
 from attlas.views.tables import TextTable
 
 TEXT = prose(__file__)
-# The smallest effect of interest, of accuracies and AUCs: one text, or one pair of words, in 20.
+# The smallest difference of interest; section.md has the reason.
 ACCURACY = 0.05
 
 

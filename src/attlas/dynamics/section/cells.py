@@ -14,6 +14,7 @@ from attlas.views import charts
 from attlas.views.vega import alt
 
 POSITIVE, NEGATIVE, NEUTRAL = "positive", "negative", "neutral"
+ATTENTION = {"dot": "dot-product attention", "additive": "additive attention"}
 ENCODERS = {"affine": "affine", "lstm": "LSTM", "vectors": "given vectors", "model": "frozen model"}
 MOST_CELLS = 8  # classifiers whose tokens are drawn
 MOST_EPOCHS = 60  # along which a line is drawn
@@ -44,6 +45,17 @@ def cell_title(row: Mapping[Any, Any]) -> str:
     'dot, LSTM, scale 10'
     """
     return f"{model_title(row['attention'], row['encoder'])}, scale {scale_title(row['scale'])}"
+
+
+def cell_words(row: Mapping[Any, Any]) -> str:
+    """The same as a finding says it, for readers who do not know what a scale is.
+
+    >>> cell_words({"attention": "dot", "encoder": "lstm", "scale": 10.0})
+    'dot-product attention, LSTM, scores divided by 10'
+    """
+    attention = ATTENTION.get(row["attention"], row["attention"])
+    name = model_title(attention, row["encoder"])
+    return f"{name}, scores divided by {scale_title(row['scale'])}"
 
 
 def titled(frame: pd.DataFrame) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attlas.dynamics.section.cells import cell_title, model_title, scale_title
+from attlas.dynamics.section.cells import cell_title, cell_words, model_title, scale_title
 from attlas.dynamics.summary import CELL, nearest_scale, with_intervals
 from attlas.views.claims import Claim, whole
 from attlas.views.findings import excluded_rows, overlap
@@ -40,7 +40,7 @@ def _accuracy_claim(row: Mapping[Any, Any]) -> Claim | None:
     low, high = row["accuracy_low"], row["accuracy_high"]
     published = row.get("published", math.nan)
     return Claim(
-        f"The classifier ({cell_title(row)}) predicts labels",
+        f"A small classifier ({cell_words(row)}) predicts labels",
         row["accuracy"],
         low,
         high,
@@ -62,7 +62,8 @@ def _separation_claim(row: Mapping[Any, Any]) -> Claim | None:
     low, high, alone = row["separation_low"], row["separation_high"], row["separation_count"]
     rival = max(0.5, 0.0 if pd.isna(alone) else alone)
     return Claim(
-        f"Attention scores separate polarity from neutral tokens ({cell_title(row)})",
+        "The attention scores of a small classifier separate words typical of one class from "
+        f"neutral ones ({cell_words(row)})",
         row["separation"],
         low,
         high,
@@ -81,7 +82,7 @@ def _separation_claim(row: Mapping[Any, Any]) -> Claim | None:
 def dynamics_texts(study: Tables) -> dict[str, float]:
     """How many texts classifiers were scored on."""
     texts = study.study_with_table("dynamics").manifest["dynamics"].get("texts", {})
-    return {"score on": texts["test"]} if "test" in texts else {}
+    return {"test texts": texts["test"]} if "test" in texts else {}
 
 
 def dynamics_warnings(study: Tables) -> list[str]:

@@ -101,7 +101,7 @@ def tokens(frame: pd.DataFrame) -> alt.HConcatChart:
     dots = base.mark_circle(size=13 if len(data) > 500 else 30, opacity=0.7)
     sides = [
         alt.layer(zero.encode(y="y:Q"), dots.encode(y=alt.Y(f"{what}:Q", title=title))).properties(
-            width=460, height=300
+            width=430, height=300
         )
         for what, title in SIDES.items()
     ]

@@ -230,7 +230,7 @@ def kinds(frame: pd.DataFrame) -> alt.HConcatChart:
         lines = base.mark_line(strokeWidth=2, point=data["epoch"].nunique() < 8).encode(
             y=alt.Y(f"{mean}:Q", title=title)
         )
-        drawn.append(alt.layer(band, lines).properties(width=460, height=230))
+        drawn.append(alt.layer(band, lines).properties(width=430, height=230))
     chart: alt.HConcatChart = choosing(
         alt.hconcat(*drawn, spacing=26), list(cells["cell"]), "classifier"
     )

@@ -29,9 +29,7 @@ from attlas.views.texts import EXAMPLE_TEXTS, within_budget
 from attlas.views.vega import alt
 
 TEXT = prose(__file__)
-# The smallest effects of interest. A tau of 0.1: of 100 pairs of tokens, 55 are in the same order
-# and not 50. 0.02 of a probability: two of 100 predictions that a model would draw change. 0.05 of
-# an F1 or AUPRC: one marked word in 20.
+# The smallest differences of interest; section.md has the reasons.
 TAU, PROBABILITY, F1 = 0.1, 0.02, 0.05
 ANSWERS = 3  # classes whose types are drawn
 LABELS = {
@@ -49,7 +47,10 @@ METRICS = {
     "auprc": "AUPRC",
     "iou_f1": "F1 of spans",
 }
-CONVENTIONS = {"sound": "corrected", "published": "as published"}
+CONVENTIONS = {
+    "sound": "masked tokens left out",
+    "published": "masked tokens as zeros",
+}
 
 
 def _explanations(study: Tables) -> list[Figure]:
@@ -142,12 +143,14 @@ def _agreement(study: Tables) -> list[Figure]:
 
 
 def _named(table: pd.DataFrame, **names: Mapping[str, str]) -> pd.DataFrame:
-    """A table with metrics, and other columns, as they are called."""
+    """A table with methods, metrics, and other columns, as they are called."""
     called = {
         column: table[column].map(words).fillna(table[column])
         for column, words in {"metric": METRICS, **names}.items()
+        if column in table
     }
-    return table.assign(**called)
+    methods = {column: table[column].map(named) for column in ("left", "method") if column in table}
+    return table.assign(**called, **methods)
 
 
 def _faithfulness(study: Tables) -> list[Figure]:
@@ -158,7 +161,7 @@ def _faithfulness(study: Tables) -> list[Figure]:
         rows = table[(table["how"] == how) & (table["bin"] == 0)]
         name = "tokens-removed" if how == "remove" else "tokens-masked"
         estimates = Estimates("method", "measured", "random", width=330, labels=LABELS)
-        chart = charts.with_controls(rows, estimates)
+        chart = charts.with_controls(_named(rows), estimates)
         out.append(TEXT["faithfulness"].figure(name, chart, shares=shares))
     return out
 

@@ -45,7 +45,7 @@ def explanation_notes(study: Tables) -> list[str]:
     late = int((~exact["converged"]).sum())
     return [
         f"Integrated gradients needed {exact['evaluations'].median():.0f} gradient evaluations per "
-        f"text (median; at most {exact['evaluations'].max():,}); completeness gap "
+        f"text (median; at most {exact['evaluations'].max():,}); completeness gap (0% is exact) "
         f"{percent(exact['gap'].median(), 2)} (at most {percent(exact['gap'].max(), 2)})"
         + (f"; {late:,} texts did not converge." if late else ".")
     ]
@@ -53,7 +53,7 @@ def explanation_notes(study: Tables) -> list[str]:
 
 def explained_texts(study: Tables) -> dict[str, float]:
     """How many texts were explained."""
-    return {"explain": study.table("explanations", ["text"])["text"].nunique()}
+    return {"explained texts": study.table("explanations", ["text"])["text"].nunique()}
 
 
 def explained_majority(study: Tables) -> AtMajority | None:
@@ -96,12 +96,12 @@ def agreement_claims(study: Tables) -> list[Claim]:
 
 
 def _as_published(published: pd.DataFrame, left: str) -> str:
-    """The published number, in which masked tokens count as 0, with its own chance."""
+    """The number as Hou 2022 computes it, with masked tokens as zeros, and its own chance."""
     if left not in published.index or pd.isna(published.loc[left, "value"]):
         return ""
     row = published.loc[left]
     value, chance = decimal(row["value"]), decimal(row["chance"])
-    return f"As published (masked tokens count as 0): {value}, chance {chance}."
+    return f"With masked tokens counted as zeros (Hou 2022) it is {value}, and chance {chance}."
 
 
 def faithfulness_claims(study: Tables) -> list[Claim]:

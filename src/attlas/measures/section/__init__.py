@@ -323,7 +323,7 @@ SECTIONS = {
         smallest_effect=TARGET,
         warnings=target_warnings,
         notes=target_notes,
-        texts_used=lambda study: {"compare": target_texts(study)},
+        texts_used=lambda study: {"texts with a target word": target_texts(study)},
         needs=("targets", "targets_words"),
     ),
     "position_bias": _section(

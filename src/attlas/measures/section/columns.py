@@ -19,14 +19,8 @@ TARGETS = {
     "other": "other tokens",
     "all": "all tokens",
 }
-# The smallest effects of interest. Of a text of 50 tokens, each has a share of 0.02 under uniform
-# attention: less than that is less than one token's part. 0.1 nats less of entropy is attention
-# spread over 10% fewer tokens, as exp(-0.1) = 0.90.
-SHARE, NATS = 0.02, 0.1
-# Target words are often single words of longer texts: of 100 tokens, each has a share of 0.01.
-TARGET = 0.01
-# A loss that grows by 0.01 nats lowers the probability of what is right by 1%: exp(-0.01) = 0.99.
-LOSS = 0.01
+# The smallest differences of interest; section.md has the reasons.
+SHARE, NATS, TARGET, LOSS = 0.02, 0.1, 0.01, 0.01
 SURFACE = tuple(
     Column(name, label, kind="above", control=f"{name}_uniform", least=SHARE)
     for name, label in TARGETS.items()
@@ -35,7 +29,7 @@ ENTROPY = tuple(
     Column(name, label, "nats", kind="below", control=f"{name}_uniform", least=NATS)
     for name, label in {"entropy": "entropy", "cls_entropy": "entropy of [CLS]"}.items()
 )
-NAMED = (Column("target", "a target word", kind="above", control="target_stronger"),)
+NAMED = (Column("target", "a target word", kind="above", control="target_stronger", least=TARGET),)
 NAMED_WORDS = (
     Column("string", "target", format="words"),
     Column("occurrences", "occurrences", format="count"),
@@ -102,12 +96,31 @@ KNOWN = {  # what a number is called in a sentence, by table
 }
 
 
+def declared_column(measure: str, column: str) -> Column:
+    """How a number is declared by the section of its measure; of others, a plain column."""
+    _, columns = KNOWN.get(measure, ("", ()))
+    known = next((one for one in columns if one.name == column), None)
+    return known or Column(column, column_words(measure, column))
+
+
+def least_of(measure: str, column: str) -> float:
+    """The smallest difference of interest of a number: that of attention if none is declared.
+
+    >>> least_of("surface", "previous"), least_of("entropy", "entropy"), least_of("betti", "b0")
+    (0.02, 0.1, 0.02)
+    """
+    return declared_column(measure, column).least or SHARE
+
+
 def column_words(measure: str, column: str) -> str:
     """A number in words.
 
     >>> column_words("surface", "previous"), column_words("betti", "b0_mean")
     ('attention to previous token', 'betti: b0 mean')
+    >>> column_words("surface", "sep_from_rest")
+    'attention from other tokens to [SEP]'
     """
     begin, columns = KNOWN.get(measure, (f"{measure}: ", ()))
     label = next((one.label for one in columns if one.name == column), column.replace("_", " "))
-    return begin + label
+    query, arrow, key = label.partition(" → ")
+    return f"attention from {query} to {key}" if arrow else begin + label

@@ -371,6 +371,8 @@ def importance_notes(study: Tables) -> list[str]:
 
 def special_gradient_notes(study: Tables) -> list[str]:
     """How the gradient for special tokens compares with that for others, by layer."""
+    model = study.study_with_table("special_gradient").manifest.get("model") or {}
+    loss = "a pseudo-loss (the model has no head)" if model.get("task") == "base" else "the loss"
     table = study.table("special_gradient").groupby("layer")[["cls", "sep", "other"]].mean()
     out = []
     for column, name in (("cls", "[CLS]"), ("sep", "[SEP]")):
@@ -382,7 +384,7 @@ def special_gradient_notes(study: Tables) -> list[str]:
                 for layer, value in ratio.iloc[some_layers].items()
             )
             out.append(
-                f"Sensitivity of the loss to attention to {name}, relative to attention to an "
+                f"Sensitivity of {loss} to attention to {name}, relative to attention to an "
                 f"ordinary token: {by_layer} (1 = no difference)."
             )
     return out

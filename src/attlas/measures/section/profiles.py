@@ -118,7 +118,7 @@ def offset_profiles(frame: pd.DataFrame, columns: int = 3) -> alt.ConcatChart:
     layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
     strips = [
         _strip(data[data["layer"] == layer], list(names.values()), own)
-        .properties(width=13 * len(offsets), height=(15 if heads <= 16 else 8) * heads)
+        .properties(width=12 * len(offsets), height=(15 if heads <= 16 else 8) * heads)
         .properties(title=f"layer {layer}")
         for layer in range(layers)
     ]
@@ -203,7 +203,7 @@ def _tiles(frame: pd.DataFrame) -> npt.NDArray[np.float32]:
     return frame[cells].to_numpy(dtype=np.float32).reshape(-1, len(cells), len(cells))
 
 
-def map_of_heads(frame: pd.DataFrame) -> alt.HConcatChart:
+def map_of_heads(frame: pd.DataFrame) -> alt.ConcatChart:
     """Figure 6 of Clark et al. 2019: heads that attend alike are near one another."""
     data = frame.assign(
         name=head_names(frame),
@@ -233,7 +233,7 @@ def map_of_heads(frame: pd.DataFrame) -> alt.HConcatChart:
     drawn = [
         panel.properties(width=330, height=330, title=title) for title, panel in panels.items()
     ]
-    return alt.hconcat(*drawn, spacing=18).resolve_scale(color="independent")
+    return alt.concat(*drawn, columns=2, spacing=18).resolve_scale(color="independent")
 
 
 def _on_the_map(data: pd.DataFrame) -> alt.Chart:

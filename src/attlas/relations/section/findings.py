@@ -93,7 +93,7 @@ def relation_texts(study: Tables) -> dict[str, float]:
     """How many texts classifiers were scored on."""
     table = study.table("relations")
     known = table["texts"].dropna() if "texts" in table else table.index[:0]
-    return {"score on": float(known.max())} if len(known) else {}
+    return {"test texts": float(known.max())} if len(known) else {}
 
 
 def relation_warnings(study: Tables) -> list[str]:
@@ -102,8 +102,8 @@ def relation_warnings(study: Tables) -> list[str]:
     out = []
     if "thresholds" in about:
         out.append(
-            "Relations: these are dev scores, on texts used for tuning; run attlas relations "
-            "score on other texts before you report a number."
+            "Relations: these are dev scores, on texts used for tuning; before you report a "
+            "number, score the extractor on other texts (attlas relations score)."
         )
     return out + overlap(about["texts"].get("in_both", 0), "Relations", "training data")
 

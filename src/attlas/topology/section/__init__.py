@@ -48,9 +48,7 @@ SCORES = (
     ),
     Column("n", "n", format="count"),
 )
-# The smallest effects of interest. A text has whole numbers of components: half of one is one more
-# in every second text. Uniform attention is at a distance of nearly 1 from every fixed pattern:
-# 0.05 is a twentieth of that.
+# The smallest differences of interest; section.md has the reasons.
 COMPONENTS, DISTANCE = 0.5, 0.05
 USUAL = 0.1  # the threshold of claims, but for short texts
 CLEAR = 2.0  # times uniform attention
@@ -243,7 +241,7 @@ def _template_claims(study: Tables) -> list[Claim]:
             column,
             f"resembles a fixed pattern ({column.label.removeprefix('distance to ')})",
             texts,
-            what="distance",
+            what="distance (0 is identical)",
             bounds=(0.0, math.inf),
             fact=column.label.removeprefix("distance to "),
         )
@@ -298,8 +296,8 @@ def _topology_claims(study: Tables) -> list[Claim]:
 
 def _topology_texts(study: Tables) -> dict[str, float]:
     texts = study.study_with_table("topology").manifest["topology"]["texts"]
-    purposes = {"train": "fit on", "dev": "choose on", "test": "score on"}
-    return {what: texts[part] for part, what in purposes.items()}
+    kinds = {"train": "training texts", "dev": "dev texts", "test": "test texts"}
+    return {kind: texts[part] for part, kind in kinds.items()}
 
 
 def _topology_warnings(study: Tables) -> list[str]:

@@ -19,8 +19,7 @@ CLASSIFIERS = {
     "random_model": "control: random weights",
     "length_only": "control: length only",
 }
-# The smallest effect of interest: with two classes of the same size, (1 + MCC) / 2 is the accuracy,
-# so that 0.05 is one text in 40.
+# The smallest difference of interest; section.md has the reason.
 MCC = 0.05
 SINGLE = tuple(
     Column(part, f"MCC on {part}", kind="signed", least=MCC) for part in ("train", "test")

@@ -353,7 +353,7 @@ function agreementDots(rows, width) {
 
 function agreementLine(one) {
   const where = one.outside ? "outside" : "not outside";
-  const other = `; as published ${decimal(one.published)}, chance ${decimal(one.published_chance)}`;
+  const other = `; with masked tokens as zeros ${decimal(one.published)}, chance ${decimal(one.published_chance)}`;
   return (
     `${one.left}: tau ${decimal(one.tau)}, ${where} the band from ${decimal(one.low)} to ` +
     `${decimal(one.high)} of ${one.shifts} shifts${one.published === null ? "" : other}.`
@@ -401,7 +401,7 @@ class AgreementPart {
     if (!keeps.includes(this.keep)) {
       this.keep = keeps.includes("keywords") ? "keywords" : keeps.at(-1);
     }
-    const titles = ["method", "tau", "band", "shifts", "as published", "its chance"];
+    const titles = ["method", "tau", "band", "shifts", "masked tokens as zeros", "its chance"];
     this.table = tableButton(() =>
       table(
         titles,
@@ -459,7 +459,7 @@ function mark(name, words) {
 }
 
 function agreementKey(published) {
-  const other = "as published (masked tokens count as 0), dashed: its chance";
+  const other = "with masked tokens as zeros (Hou 2022), dashed: its chance";
   return element(
     "div",
     { class: "key" },
