@@ -44,7 +44,7 @@ class Tiles {
     const numbers = [...Array(heads).keys()];
     const top = element("tr", { role: "row" }, element("td"));
     for (const head of numbers) top.append(element("th", { scope: "col" }, `H${head}`));
-    top.append(element("th", { scope: "col" }, "uniform"));
+    top.append(element("th", { scope: "col", title: "uniform" }, "unif."));
     const body = element("tbody");
     for (let layer = 0; layer < layers; layer++) {
       const row = element("tr", { role: "row" }, element("th", { scope: "row" }, `L${layer}`));
