@@ -59,9 +59,9 @@ def long_pictures(browser: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         page = browser.new_page(viewport={"width": 1100, "height": 640})
         page.goto(seen.write(Path(folder) / "look.html").as_uri())
-        page.locator(".words w").nth(60).wait_for()
+        page.locator(".passage w").nth(60).wait_for()
         page.select_option("[data-choose=head]", "L5")
-        page.locator(".words w").nth(60).click()
+        page.locator(".passage w").nth(60).click()
         page.screenshot(path=FOLDER / "long_look.png")
 
 
