@@ -52,7 +52,8 @@ export function tintsOf(values, isSpecial) {
 
 const scored = (value) => {
   const small = Math.abs(value) < 0.0005 && value !== 0;
-  return (value > 0 ? "+" : "") + (small ? value.toExponential(1) : value.toFixed(3));
+  const written = small ? value.toExponential(1) : value.toFixed(3);
+  return value > 0 ? `+${written}` : written.replace(/^-/, "\u2212");
 };
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
