@@ -20,11 +20,9 @@ from attlas.dynamics.section.by_scale import separation
 from attlas.measures.section.findings import position_period
 from attlas.measures.section.tokens import by_position, top_bars
 from attlas.models import lengthen
+from attlas.relations import RelationExtractor
 from attlas.studies import Study
-from attlas.syntax.section import study_lines
 from attlas.views.charts import export
-from attlas.views.lines import lines_svg
-from attlas.views.picture import write_picture
 from attlas.views.report import write_charts
 from attlas.views.section import shown
 
@@ -45,23 +43,25 @@ def long_pictures(browser: Any) -> None:
     text = Text("reviews", "\n\n".join(review.text for review in attlas.read("embedded:reviews")))
     model = lengthen(attlas.load())  # with positions that repeat, for the picture of their bias
     seen = attlas.attention(model, text)
-    export(seen.pictures(), FOLDER / "long_heads.png")
+    export(seen.pictures(), FOLDER / "long_heads.png", force=True)
     study = attlas.study(model, [text], ["topk", "position_bias"])
     lists = study.table("topk")
     export(
         top_bars(lists[(lists["layers"] == "all") & (lists["by"] == "type")], "type"),
         FOLDER / "long_lists.png",
+        force=True,
     )
     export(
         by_position(study.table("position_bias"), "position", position_period(study)),
         FOLDER / "position_bias.png",
+        force=True,
     )
     with tempfile.TemporaryDirectory() as folder:
         page = browser.new_page(viewport={"width": 1100, "height": 640})
         page.goto(seen.write(Path(folder) / "look.html").as_uri())
-        page.locator(".words w").nth(60).wait_for()
+        page.locator(".passage w").nth(60).wait_for()
         page.select_option("[data-choose=head]", "L5")
-        page.locator(".words w").nth(60).click()
+        page.locator(".passage w").nth(60).click()
         page.screenshot(path=FOLDER / "long_look.png")
 
 
@@ -80,6 +80,7 @@ def report_pictures(browser: Any, study: Study) -> None:
     for name in ("all-heads", "totals"):
         page.locator(f"#{name}").scroll_into_view_if_needed()
         page.wait_for_timeout(1_000)
+    page.set_viewport_size({"width": 1440, "height": 1500})  # all of it, with the card at its top
     page.locator("#all-heads").screenshot(path=FOLDER / "heads.png")
     for menu in page.locator("#totals figure").first.locator("select").all():
         menu.select_option(index=0)  # the mean of all heads or layers
@@ -122,10 +123,16 @@ def compare_picture(browser: Any, study: Study) -> None:
     page.locator(".attlas-changes").screenshot(path=FOLDER / "compare.png")
 
 
-def lines_picture(study: Study) -> None:
-    """A sentence of the head furthest above the best offset, with lines between its words."""
-    one = study_lines(study)[0]
-    write_picture(lines_svg(one), FOLDER / "lines", "png")
+def lines_picture(browser: Any) -> None:
+    """Lines of several heads between the words of a sentence, with a selected word."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        seen = attlas.attention(
+            attlas.load(), "He never takes it off, because his sister knitted it."
+        )
+        page.goto(seen.write(Path(folder) / "look.html").as_uri())
+        page.locator(".passage w", has_text="sister").click()
+        page.locator(".lines").screenshot(path=FOLDER / "lines.png")
 
 
 def explained_pictures(browser: Any, study: Study) -> None:
@@ -140,11 +147,30 @@ def explained_pictures(browser: Any, study: Study) -> None:
     page.locator("#explanations figure").first.screenshot(path=FOLDER / "explained.png")
 
 
+def triples_picture(browser: Any) -> None:
+    """The page of one text with the triples that the extractor of the docs finds in it."""
+    text = (
+        "Ada Stone, who was born in Paris, founded Brightwave with her husband Tom Reed. "
+        "The company employs Nora Field in Dover."
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "triples.html"
+        fitted = RelationExtractor(progress=False, workers=1).fit("embedded:relations")
+        options = ["--extractor", str(fitted.save(Path(folder) / "mine")), "--html", str(path)]
+        command = [sys.executable, "-m", "attlas", "relations", "extract", text]
+        subprocess.run([*command, *options], check=True)
+        page = browser.new_page(viewport={"width": 1100, "height": 640})
+        page.goto(path.as_uri())
+        page.locator(".phrases svg").first.wait_for()
+        page.locator(".attlas-triples").screenshot(path=FOLDER / "relations_text.png")
+
+
 def dynamics_picture(study: Study) -> None:
     """Separation by scale, with its controls."""
     export(
         separation(study.table("dynamics_summary"), study.table("dynamics")),
         FOLDER / "dynamics_separation.png",
+        force=True,
     )
 
 
@@ -152,8 +178,6 @@ if __name__ == "__main__":
     studies = [Study.open(folder) for folder in sys.argv[1:]]
     for one in studies:
         charts_of(one)
-        if one.has("example_arcs"):
-            lines_picture(one)
         if one.has("dynamics"):
             dynamics_picture(one)
     with sync_playwright() as playwright:
@@ -167,5 +191,7 @@ if __name__ == "__main__":
                 explained_pictures(browser, one)
             if one.has("head_changes"):
                 compare_picture(browser, one)
+        lines_picture(browser)
+        triples_picture(browser)
         long_pictures(browser)
         browser.close()

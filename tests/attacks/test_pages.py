@@ -21,7 +21,7 @@ from attlas.testing.sections import CODES, Frames
 from attlas.views import charts
 from attlas.views.report import render, write_charts
 from tests.attacks.payloads import ALL, PAYLOADS
-from tests.builders.pages import SECTIONS, draw_all, open_page
+from tests.builders.pages import SECTIONS, draw_all, draw_far, open_page
 from tests.builders.runs import command_line
 from tests.builders.served import listening, opened
 from tests.builders.studies import measured, studies, study_with
@@ -85,6 +85,7 @@ def broken(wrong: list[str]) -> list[str]:
 def assert_harmless(browser: Any, path: Path, charts: bool = False) -> None:
     """Open a page, use everything on it, and see that nothing of its data became code."""
     page, wrong = open_page(browser, path, viewport={"width": 1200, "height": 800})
+    draw_far(page)
     if charts:
         draw_all(page, timeout=ALL_CHARTS)
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")

@@ -73,6 +73,11 @@ def unfold(page: Any) -> None:
     page.evaluate("document.querySelectorAll('details.folded').forEach((one) => one.open = true)")
 
 
+def draw_far(page: Any) -> None:
+    """Draw also what waits until a reader comes near it: views, with their menus, and charts."""
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+
+
 def draw_all(page: Any, timeout: int = PATIENCE) -> None:
     """Open what is folded, and draw every chart, as printing does: also those far from the screen.
 
@@ -80,7 +85,7 @@ def draw_all(page: Any, timeout: int = PATIENCE) -> None:
     """
     unfold(page)
     page.wait_for_function("() => document.documentElement.dataset.charts === 'ready'")
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    draw_far(page)
     page.wait_for_function(
         "() => [...document.querySelectorAll('[data-chart]')].every(one => "
         "one.querySelector('svg.marks') || one.innerText.includes('could not be drawn'))",

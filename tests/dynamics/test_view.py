@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from attlas.dynamics.section.cells import kinds_of
 from attlas.dynamics.section.path import NUMBERS, TrainingPaths, path_svg, training_paths
 from tests.builders.pages import open_page
 from tests.builders.views import view_page
@@ -61,6 +62,21 @@ def test_a_picture_has_every_kind() -> None:
         svg = ElementTree.fromstring(path_svg(one))
         names = {node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")}
         assert {"<b>one</b>", "two", "neutral"} <= names
+
+
+def test_kinds_have_the_colours_that_they_have_in_charts(tmp_path: Path, browser: Any) -> None:
+    frame = kinds_table(kinds=("left", "right", "centre"))
+    paths = paths_of(frame)
+    expected = dict(zip(*kinds_of(frame), strict=True))
+    assert len(set(expected.values())) == 3
+    for one in paths.paths:
+        drawn = ElementTree.fromstring(path_svg(one)).iter("{http://www.w3.org/2000/svg}path")
+        assert [*expected.values()] == [node.get("stroke") for node in drawn][1:]
+    page, wrong = open_page(browser, view_page([paths], tmp_path / "page.html"))
+    name = "one => [one.querySelector('.name').textContent, one.style.getPropertyValue('--kind')]"
+    assert expected == dict(page.eval_on_selector_all(".plane g.kind", f"all => all.map({name})"))
+    assert wrong == []
+    page.context.close()
 
 
 def numbers(line: str) -> list[float]:

@@ -75,7 +75,7 @@ def test_the_report_tints_for_and_against_and_answers_clicks(
     first.locator("w", has_text="film").click()
     message = first.locator(".says").inner_text()
     for method in METHODS:
-        assert re.search(rf"{method.replace('_', ' ')} [+-]?[\d.e-]+ \(rank \d+\)", message), (
+        assert re.search(rf"{method.replace('_', ' ')} [+−]?[\d.e-]+ \(rank \d+\)", message), (
             message
         )
     first.locator("select").select_option(label="attention all")

@@ -83,6 +83,18 @@ def test_a_grid_has_the_values_controls_and_tints_of_its_table() -> None:
     assert (gate["mark"], cycles["mark"], cycles["control"]) == (0.5, None, "")
 
 
+def test_two_columns_at_first_do_not_rank_the_heads_alike() -> None:
+    frame = head_frame(3, 4).assign(half=lambda one: one["share"] / 2)
+    half = Column("half", "half of the share")
+    for columns, first, second in (
+        ((*COLUMNS, half), "share", "entropy"),
+        ((*COLUMNS, half), "entropy", "half"),
+        ((COLUMNS[0], COLUMNS[3], half), "share", "cycles"),
+        ((COLUMNS[0], half), "share", "half"),
+    ):
+        assert head_grid_part(frame, columns, first).data["second"] == second
+
+
 def test_the_mark_of_a_plain_scale_is_at_its_control() -> None:
     frame = pd.DataFrame({"layer": 0, "head": [0, 1], "n": [0.0, 8.0], "n_uniform": 2.0})
     column = Column("n", "cycles", control="n_uniform")
@@ -372,6 +384,11 @@ def test_dots_of_two_columns_are_where_their_numbers_are(tmp_path: Path, browser
     for value, place, sign in ((0, 2, 1), (1, 3, -1)):
         assert np.corrcoef(shown[:, value], shown[:, place])[0, 1] * sign == pytest.approx(1)
     assert page.locator("#scatter line.control").count() == 1  # cycles have no control
+    rows = numbers_of(page, "#scatter")
+    assert rows.pop(0) == ["head", "share on [CLS]", "uniform attention", "cycles"]
+    first = by_name["L0H0"]
+    assert rows[0] == ["L0H0", f"{first.share:.4g}", "0.05", f"{first.cycles:.4g}"]
+    assert len(rows) == 24
     page.locator("#scatter circle").first.click()
     assert chosen(page, "#grid") == [dots[0][0]]
     page.locator("#scatter svg").focus()
@@ -380,6 +397,16 @@ def test_dots_of_two_columns_are_where_their_numbers_are(tmp_path: Path, browser
     page.keyboard.press("ArrowRight" if at < 23 else "ArrowLeft")
     assert chosen(page, "#grid") == [order[at + 1 if at < 23 else at - 1]]
     assert wrong == []
+
+
+def numbers_of(page: Any, place: str) -> list[list[str]]:
+    """The cells of the table of a picture, which is opened."""
+    page.locator(f"{place} details summary").click()
+    page.locator(f"{place} details thead th").first.wait_for()  # filled when it is open
+    rows: list[list[str]] = page.locator(f"{place} details tr").evaluate_all(
+        "all => all.map(one => [...one.cells].map(cell => cell.textContent))"
+    )
+    return rows
 
 
 def finder_page(path: Path, grid: HeadGrid) -> Path:
@@ -416,6 +443,9 @@ def test_a_small_heat_map_is_drawn_cell_by_cell(tmp_path: Path, browser: Any) ->
     assert first.count(ground) == second.count(ground) == 15
     assert len({*uniform}) == 1
     assert darkest < uniform[0] < ground
+    titles, *rows = numbers_of(page, "#part0")
+    assert titles == ["head", "largest cell", "uniform attention"]
+    assert rows == [["L0H0", "0.9", "0.25"], ["L0H1", "0.3", "0.25"]]
     page.locator("input[type=checkbox]").check()
     first, second, _ = page.locator("canvas").evaluate_all(pixels)
     assert darkest in first

@@ -18,7 +18,7 @@ from tests.builders.pages import open_page
 from tests.builders.views import open_views
 
 READ = re.compile(r"^“(.*)” \(token (\d+)\) → “(.*)” \(token (\d+)\): ([\d.]+) ± 2\.3%; ")
-GROUND = {"light": [246, 249, 252], "dark": [23, 27, 33]}
+GROUND = {"light": [246, 249, 252], "dark": [26, 35, 46]}
 
 # the bytes of a canvas, read from a copy
 COPY = """(kind) => {

@@ -15,6 +15,7 @@ from attlas.models import look
 from attlas.support.errors import AttlasError
 from attlas.testing import tiny
 from attlas.views import charts, text_page
+from attlas.views.parts import TintedText
 from tests.builders.pages import cpu_seconds
 from tests.builders.text_views import (
     SENTENCE,
@@ -22,6 +23,7 @@ from tests.builders.text_views import (
     computed,
     page_of,
 )
+from tests.builders.views import open_views
 
 STEPS = 24
 COLOURS = """async () => {
@@ -247,7 +249,7 @@ def test_lines_are_the_weights_above_the_threshold_and_uniform(
 def test_numbers_of_a_text_as_a_table(tmp_path: Path, browser: Any) -> None:
     seen = attlas.attention(tiny("bert"), SENTENCE)
     page = page_of(browser, seen, tmp_path)
-    page.locator(".text-main > button").click()
+    page.locator(".text-main .below > button").click()
     rows = page.locator(".text-main .table tbody tr")
     assert rows.count() == len(seen.words)
     received, uniform = computed(page, ("received", "", "words"), ("uniform", "", "words"))
@@ -258,6 +260,29 @@ def test_numbers_of_a_text_as_a_table(tmp_path: Path, browser: Any) -> None:
         f"{uniform[2]:.3f}",
         f"{received[2] / uniform[2]:.2f}",
     ]
+    page.context.close()
+
+
+def test_texts_below_each_other_have_one_set_of_controls(tmp_path: Path, browser: Any) -> None:
+    """Each has its own legend; what is chosen in the first holds for all."""
+    shown = [
+        text_page.text_overlay(attlas.attention(tiny("bert"), text).numbers)
+        for text in (SENTENCE, "a dog sat on a mat", "the film was good")
+    ]
+    parts = [TintedText("x", one, follows=at > 0) for at, one in enumerate(shown)]
+    page, wrong = open_views(browser, tmp_path, *parts)
+    assert page.locator("select").count() == page.locator(".bar-of-choices").count() == 1
+    assert page.locator(".legend canvas").count() == 3
+    assert page.locator(SAID).all_inner_texts()[1:] == ["", ""]
+    before = page.locator(WORDS).evaluate_all(TINTS)
+    page.select_option("[data-choose=head]", "L2H1")
+    after = page.locator(WORDS).evaluate_all(TINTS)
+    count = len(shown[0].words)
+    assert after[:count] != before[:count]
+    assert after[count:] != before[count:]
+    page.locator(WORDS).last.click()
+    assert "own uniform" in page.locator(SAID).last.inner_text()
+    assert wrong == []
     page.context.close()
 
 

@@ -94,6 +94,10 @@ def test_a_text_in_a_browser(folder: Path, text: attlas.Text, browser: Any) -> N
         page.locator(".attlas-look button[data-tint=score]").click()
         page.locator(".attlas-look w", has_text="film").click()
         assert "saliency" in page.locator(".attlas-look .said").inner_text()
+        words, lists = (
+            page.locator(f".attlas-look {one}").bounding_box() for one in (".text-main", ".side")
+        )
+        assert lists["x"] == words["x"]  # a short text has its lists below it
         assert page.locator("[data-part='Attention received']").is_hidden()
         assert wrong == []
         page.context.close()

@@ -50,12 +50,9 @@ def all_heads(
         return None
     able = [one for one in found if grids.get(one.section)]
     best = next((one for one in able if one.claim.head), None)
-    others = [one for one in able if one.section != able[0].section]
-    first, second = (
-        _column_of(some[0], grids[some[0].section]) if some else "" for some in (able, others)
-    )
+    first = _column_of(able[0], grids[able[0].section]) if able else ""
     names = known_for(study, own.values())
-    grid = HeadGrid(*size, tuple(columns.values()), first, second, names)
+    grid = HeadGrid(*size, tuple(columns.values()), first, names=names)
     figures = (one for name, _, some in drawn if name in own for one in some)
     tiles = next((part for one in figures for part in one.page if _fits(part, size)), None)
     kinds = head_kinds(study, list(own.items()))

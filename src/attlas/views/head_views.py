@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from attlas.stats.correlations import spearman
 from attlas.views.charts import MUTED
 from attlas.views.modules import View
 from attlas.views.packing import LETTERS, roots
@@ -26,6 +27,7 @@ SCATTER = View("scatter", has_words=False)
 TILES = View("tiles", has_words=False)
 LARGEST_TILE = 32  # rows and columns of a small heat map
 MOST_CELLS = 160_000  # of all small heat maps
+ALIKE = 0.95  # a rank correlation of two columns that say the same
 STEPS = len(LETTERS) ** 2 - 1  # of a shade in two letters
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -85,10 +87,19 @@ class HeadGrid:
             "layers": self.layers,
             "heads": self.heads,
             "first": self.first or self.columns[0].name,
-            "second": self.second or self.columns[-1].name,
+            "second": self.second or self._across,
             "columns": [column.data for column in self.columns],
             "names": dict(self.names),
         }
+
+    @property
+    def _across(self) -> str:
+        """Entropy, or the last column, if it does not rank the heads as the first column does."""
+        first = next((one for one in self.columns if one.name == self.first), self.columns[0])
+        entropy = [one for one in self.columns if one.column.name == "entropy"]
+        others = (*entropy, *reversed(self.columns))
+        able = (one.name for one in others if abs(spearman(one.values, first.values)) < ALIKE)
+        return next(able, self.columns[-1].name)
 
     def html(self, number: int, columns: tuple[str, ...] = ()) -> str:
         """Its element; `columns` are those that it takes from a grid with more."""

@@ -38,10 +38,14 @@ LINES = View("lines")
 
 @dataclass(frozen=True, eq=False)
 class TintedText:
-    """A text whose words are shaded, with its title."""
+    """A text whose words are shaded, with its title.
+
+    One that `follows` another has no controls of its own: all texts of a page are shown alike.
+    """
 
     title: str
     shown: Overlay
+    follows: bool = False
     view: View = TEXT
 
     @property
@@ -49,7 +53,8 @@ class TintedText:
         return self.shown.data
 
     def html(self, number: int) -> str:
-        words = self.view.html(number, self.shown.html)
+        options = {"follows": "first"} if self.follows else {}
+        words = self.view.html(number, self.shown.html, options=options)
         return f'<div class="text"><div class="id">{escape(self.title)}</div>{words}</div>'
 
     def pictures(self) -> list[str]:

@@ -225,7 +225,7 @@ class Look:
         from attlas.views.head_views import HEADS, head_grid_part
         from attlas.views.matrices import MATRIX
         from attlas.views.parts import TEXT
-        from attlas.views.text_page import COLUMNS
+        from attlas.views.text_page import BRIEF, COLUMNS
 
         seen = self.seen
         about = {
@@ -235,6 +235,7 @@ class Look:
             "words": len(seen.words),
             "tokens": len(seen.tokens),
             "cut": seen.batch.truncated_by[0],
+            "brief": len(seen.words) <= BRIEF,
         }
         heads = head_grid_part(seen.heads, COLUMNS, table="text").data
         views = [

@@ -9,17 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attlas.dynamics.section.cells import (
-    NEGATIVE,
-    NEUTRAL,
-    POSITIVE,
-    chosen_cells,
-    kinds_of,
-    short,
-    some_epochs,
-)
+from attlas.dynamics.section.cells import chosen_cells, kinds_of, short, some_epochs
 from attlas.dynamics.summary import CELL
-from attlas.views.colours import OPPOSES, SUPPORTS
 from attlas.views.modules import View
 from attlas.views.numbers import decimal
 from attlas.views.picture import SANS, SOFT, heading_svg, stacked, xml_text
@@ -33,8 +24,6 @@ NUMBERS = (
     "attention_low",
     "attention_high",
 )
-INK = {POSITIVE: SUPPORTS, NEGATIVE: OPPOSES, NEUTRAL: "#626a76"}
-OTHER = "#2068ab"
 WIDTH, HEIGHT, EDGE = 560, 360, 52  # of a picture
 
 
@@ -43,7 +32,7 @@ class TrainingPath:
     """The scores of kinds of tokens of one classifier, epoch by epoch."""
 
     name: str
-    kinds: tuple[str, ...]
+    kinds: dict[str, str]  # with their colours, those of all charts of the page
     rows: pd.DataFrame  # kind, epoch, tokens, NUMBERS
 
     def of(self, kind: str) -> pd.DataFrame:
@@ -53,11 +42,11 @@ class TrainingPath:
     @property
     def data(self) -> dict[str, Any]:
         kinds = []
-        for kind in self.kinds:
+        for kind, colour in self.kinds.items():
             own = self.of(kind)
             numbers = {name: short(own[name], 4) for name in NUMBERS}
             counts = {name: own[name].astype(int).tolist() for name in ("epoch", "tokens")}
-            kinds.append({"kind": kind, **counts, **numbers})
+            kinds.append({"kind": kind, "colour": colour, **counts, **numbers})
         return {"name": self.name, "kinds": kinds}
 
 
@@ -84,13 +73,16 @@ def training_paths(frame: pd.DataFrame) -> TrainingPaths | None:
     known = frame.dropna(subset=["epoch", "tokens", "kind", *CELL, *NUMBERS])
     if known.empty:
         return None
-    cells, (names, _) = chosen_cells(known), kinds_of(known)
+    cells, (names, colours) = chosen_cells(known), kinds_of(known)
+    kinds = dict(zip(names, colours, strict=True))
     rows = some_epochs(known.merge(cells, on=list(CELL)))
     places = zip(cells["place"], cells["cell"], strict=True)
     parts = [(str(cell), _complete(rows[rows["place"] == place])) for place, cell in places]
     return TrainingPaths(
         tuple(
-            TrainingPath(cell, tuple(name for name in names if (part["kind"] == name).any()), part)
+            TrainingPath(
+                cell, {name: kinds[name] for name in names if (part["kind"] == name).any()}, part
+            )
             for cell, part in parts
         )
     )
@@ -120,8 +112,8 @@ def path_svg(one: TrainingPath) -> str:
         f'<text x="4" y="{EDGE - 20}" fill="{SOFT}">mean attention score '
         f"({decimal(up[0])} to {decimal(up[1])})</text>",
     ]
-    for kind in one.kinds:
-        own, ink = one.of(kind), INK.get(kind, OTHER)
+    for kind, ink in one.kinds.items():
+        own = one.of(kind)
         points = [
             (x(float(row["polarity"])), y(float(row["attention_score"])))
             for row in own.to_dict("records")

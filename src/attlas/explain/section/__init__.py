@@ -61,7 +61,10 @@ def _explanations(study: Tables) -> list[Figure]:
     rows = [row for row in sample if row["text"] in explained]
     if not rows:
         return []
-    shown = tuple(TintedText(*study_overlay(study, row)) for row in rows)
+    shown = tuple(
+        TintedText(*study_overlay(study, row), follows=number > 0)
+        for number, row in enumerate(rows)
+    )
     first, words = str(rows[0]["text"]), TEXT["explanations"]
     tokens = study.table("attributions", text=first)
     method = methods_of(tokens)[0]

@@ -109,8 +109,9 @@ def _totals(study: Tables) -> list[Figure]:
         TintedText(
             f"{row['text']}{' · ' + row['label'] if row['label'] else ''}",
             text_overlay(study, row, group, importance),
+            follows=number > 0,
         )
-        for group, row in _example_texts(study)
+        for number, (group, row) in enumerate(_example_texts(study))
     )
     return [TEXT["totals"].figure("texts", parts=shown)] if shown else []
 

@@ -43,8 +43,9 @@ def surface_profiles(study: Tables) -> list[HeadProfile]:
     columns = [
         replace(one, label=SHORT[one.name]) for one in known if one.name != "first" or not has_cls
     ]
+    about = {"x": "targets may coincide, such as previous and [CLS]" if has_cls else "targets"}
     return _profile(
-        study, table, columns, title="Targets", picture="rows", unit="share of attention"
+        study, table, columns, title="Targets", picture="rows", unit="share of attention", **about
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ SURFACE = (
     ("sep_from_sep", "sep_from_rest"),
     ("self", "previous", "next"),
 )
+# What is attended to has one colour in all charts.
+ATTENDED = ("cls", "sep", "punctuation", "other", "self", "previous", "next")
+COLOURS = dict(zip((*ATTENDED, *SURFACE[1]), charts.COLOURS, strict=False))
 FEW = 3  # heads that do the same and are named on the map
 UNKNOWN = ("other", "unknown")
 
@@ -63,7 +67,7 @@ def _layer_panel(
     colour = alt.Color(
         "what:N",
         title=None,
-        scale=alt.Scale(domain=names, range=charts.COLOURS[: len(names)]),
+        scale=alt.Scale(domain=names, range=[COLOURS.get(one, charts.ACCENT) for one in columns]),
         legend=alt.Legend(orient="top", columns=3),
     )
     x = alt.X("layer:O", axis=alt.Axis(labelAngle=0), title="layer")
@@ -213,27 +217,35 @@ def map_of_heads(frame: pd.DataFrame) -> alt.ConcatChart:
     data["label"] = data["name"].where(data["behaviour"].map(often) <= FEW, "")
     base = _on_the_map(data)
     kinds = sorted(set(data["behaviour"]), key=lambda name: (name in UNKNOWN, name))
-    colours = charts.COLOURS
-    greyed = [
-        charts.GREY if name in UNKNOWN else colours[index % len(colours)]
-        for index, name in enumerate(kinds)
-    ]
     dots = base.mark_point(filled=True, size=75, opacity=0.85)
 
     def coloured(column: str, title: str, scale: alt.Scale) -> alt.Chart:
         return dots.encode(color=alt.Color(column, title=title, scale=scale))
 
-    known = alt.Scale(domain=kinds, range=greyed)
+    known = alt.Scale(domain=kinds, range=behaviour_colours(kinds))
     named = base.mark_text(dy=-9, fontSize=8.5).encode(text="label:N")
     panels: dict[str, Any] = {
         "by behaviour": alt.layer(coloured("behaviour:N", "behaviour", known), named),
         "by layer": coloured("layer:O", "layer", alt.Scale(scheme="viridis")),
-        "by cluster": coloured("cluster:N", "cluster", alt.Scale(range=colours)),
+        "by cluster": coloured("cluster:N", "cluster", alt.Scale(range=charts.COLOURS)),
     }
     drawn = [
         panel.properties(width=330, height=330, title=title) for title, panel in panels.items()
     ]
     return alt.concat(*drawn, columns=2, spacing=18).resolve_scale(color="independent")
+
+
+def behaviour_colours(kinds: Sequence[str]) -> list[str]:
+    """The colour of each behaviour: that of what is attended to, or one that no other has.
+
+    >>> behaviour_colours(["[SEP]", "other"]) == [COLOURS["sep"], charts.GREY]
+    True
+    """
+    own = {"[CLS]": COLOURS["cls"], "[SEP]": COLOURS["sep"], **COLOURS}
+    own |= dict.fromkeys(UNKNOWN, charts.GREY)
+    taken = {own[kind] for kind in kinds if kind in own}
+    free = cycle([one for one in charts.COLOURS if one not in taken])
+    return [own[kind] if kind in own else next(free) for kind in kinds]
 
 
 def _on_the_map(data: pd.DataFrame) -> alt.Chart:

@@ -122,13 +122,13 @@ def _arc(
     middle = [x + wide / 2 for x, _, wide in ends]
     toward = 1 if middle[1] >= middle[0] else -1
     x1, x2 = (
-        at + side * min(box[2] / 2, 22) * (0.75 if near else 0.4)
+        at + side * min(box[2] / 2, 44) * (0.75 if near else 0.2)
         for at, box, side in zip(middle, ends, (toward, -toward), strict=True)
     )
     tops, feet = [y - 15 for _, y, _ in ends], [y + 6 for _, y, _ in ends]
     if ends[0][1] == ends[1][1]:
         y1 = y2 = tops[0] if onward else feet[0]
-        bow = min(34.0, 12 + abs(x2 - x1) / 12) * (-1 if onward else 1)
+        bow = ((18 if near else 40) + min(8, abs(x2 - x1) / 40)) * (-1 if onward else 1)
         leave, arrive = bow, bow
     else:
         y1, y2 = (feet[0], tops[1]) if onward else (tops[0], feet[1])

@@ -157,7 +157,8 @@ function comparisons(data, heading, found) {
   const head = ["comparison", "value", "control", "verdict"];
   const body = element("tbody");
   const titles = head.map((one) => element("th", { scope: "col" }, one));
-  const table = element("table", {}, element("thead", {}, element("tr", {}, ...titles)), body);
+  const top = element("thead", {}, element("tr", {}, ...titles));
+  const table = element("table", { class: "comparisons" }, top, body);
   const show = (count) => {
     body.replaceChildren(...found.slice(0, count).map((row) => compared(data, row)));
   };

@@ -2,7 +2,7 @@
 // sign; what a shade stands for is decided in Python (shades.py).
 const AMOUNT = {
   light: ["#f6f9fc", "#dde9f5", "#b7d2ea", "#84b4db", "#4a8ec6", "#2068ab", "#0d447f", "#06264d"],
-  dark: ["#171b21", "#182a3e", "#1b4063", "#21598a", "#3179b4", "#5d9fd5", "#98c6ed", "#dceeff"],
+  dark: ["#1a232e", "#1c3350", "#1f4a73", "#2a6499", "#3a82bd", "#63a5da", "#9acaef", "#dceeff"],
 };
 const SIGN = {
   light: ["#5f2273", "#9a69a9", "#d3bddb", "#f5f5f5", "#c2e0c4", "#5fa56c", "#145c2b"],

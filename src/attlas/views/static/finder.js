@@ -82,7 +82,8 @@ class Finder {
     const way = this.below ? "at or below" : "at or above";
     this.says.textContent =
       `${count} of ${this.heads.count} with ${column.label} ` +
-      `${way} ${decimal(at, column.small)}`;
+      `${way} ${decimal(at, column.small)}` +
+      (column.control ? `; grey: ${column.control}` : "");
     this.slider.setAttribute("aria-valuetext", decimal(at, column.small));
     this.slider.classList.toggle("below", this.below);
     this.rects.forEach((rect, bin) => {
@@ -93,7 +94,7 @@ class Finder {
     const head = this.chosen.head;
     const outside = head >= 0 && !shown.includes(head) && this.ranked.includes(head);
     const rows = [...shown, ...(outside ? [head] : [])];
-    const titles = ["head", "value", column.control ? `grey: ${column.control}` : "", "known for"];
+    const titles = ["head", "value", "", "known for"];
     const top = titles.map((title) => element("th", { scope: "col" }, title));
     const table = element(
       "table",

@@ -1,40 +1,55 @@
 // The numbers of a picture of heads as a table: a row per head, in a fold that says so.
 import { element } from "attlas/dom.js";
 import { decimal, known } from "attlas/numbers.js";
-import { onChange } from "attlas/model.js";
 
-export function headTable(heads, chosen, signal) {
+// `content` gives the titles and the rows: the name of a head and its numbers. `draw` is called
+// when they have changed.
+export function foldedTable(content) {
   const place = element("div", { class: "window" });
-  const fold = element("details", { class: "numbers" }, summary(), place);
+  const fold = element(
+    "details",
+    { class: "numbers attlas-numbers" },
+    element("summary", {}, "Show as table"),
+    place,
+  );
   const draw = () => {
-    if (fold.open) place.replaceChildren(table(heads, chosen.column));
+    if (fold.open) place.replaceChildren(table(...content()));
   };
   fold.addEventListener("toggle", draw);
-  onChange(chosen.model, "column", draw, signal);
-  return fold;
+  return { fold, draw };
 }
 
-function summary() {
-  return element("summary", {}, "Show as table");
-}
-
-function table(heads, column) {
-  const titles = ["head", column.label, ...(column.control ? [column.control] : [])];
-  const top = element("tr", {}, ...titles.map((title) => element("th", { scope: "col" }, title)));
+// The heads that have a number, by some columns, each with its control.
+export function columnRows(heads, columns) {
+  const titles = columns.flatMap(({ label, control }) => [label, ...(control ? [control] : [])]);
   const rows = [];
   for (let index = 0; index < heads.count; index++) {
-    if (!known(column.values[index])) continue;
-    const numbers = [column.values[index], column.controlOf(index)].slice(0, titles.length - 1);
-    rows.push(
-      element(
-        "tr",
-        {},
-        element("th", { scope: "row" }, heads.name(index)),
-        ...numbers.map((one) => element("td", {}, precise(one))),
-      ),
-    );
+    if (!columns.some(({ values }) => known(values[index]))) continue;
+    const numbers = columns.flatMap(({ values, control, controlOf }) => [
+      values[index],
+      ...(control ? [controlOf(index)] : []),
+    ]);
+    rows.push([heads.name(index), ...numbers]);
   }
-  return element("table", {}, element("thead", {}, top), element("tbody", {}, ...rows));
+  return [titles, rows];
+}
+
+function table(titles, rows) {
+  const cells = ["head", ...titles].map((title) => element("th", { scope: "col" }, title));
+  const lines = rows.map(([name, ...numbers]) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, name),
+      ...numbers.map((one) => element("td", {}, precise(one))),
+    ),
+  );
+  return element(
+    "table",
+    {},
+    element("thead", {}, element("tr", {}, ...cells)),
+    element("tbody", {}, ...lines),
+  );
 }
 
 // As many digits as there are in the data.

@@ -3,7 +3,7 @@
 import { onTheme, paint, theme } from "attlas/colour.js";
 import { element, menu } from "attlas/dom.js";
 import { Chosen, Heads } from "attlas/head_columns.js";
-import { headTable } from "attlas/head_table.js";
+import { columnRows, foldedTable } from "attlas/head_table.js";
 import { legend } from "attlas/legend.js";
 import { whenNear } from "attlas/near.js";
 import { cellScale, cellText, known } from "attlas/numbers.js";
@@ -38,13 +38,14 @@ class Grid {
       );
     }
     this.title = element("span", { class: "title" });
+    this.table = foldedTable(() => columnRows(this.heads, [this.chosen.column]));
     el.classList.add("attlas-heads");
     el.replaceChildren(
       element("div", { class: "controls" }, this.menu ? this.menu.label : this.title),
       this.pictures,
       this.legend,
       this.read,
-      headTable(this.heads, this.chosen, signal),
+      this.table.fold,
     );
     el.addEventListener("focusin", () => this.read.setAttribute("aria-live", "polite"));
     el.addEventListener("focusout", () => this.read.setAttribute("aria-live", "off"));
@@ -135,6 +136,7 @@ class Grid {
       paint(cell, shade, column.signed);
     });
     this.legend.replaceChildren(legend(column, scale.says));
+    this.table.draw();
     this.moved();
   }
 

@@ -4,7 +4,10 @@ import { element } from "attlas/dom.js";
 
 const LISTED = 8;
 const TITLES = ["attend to", "attended by"];
-export const fixed = (value) => (value > 0 && value < 0.005 ? "< 0.01" : value.toFixed(2));
+export const fixed = (value) => {
+  if (!(value > 0 && value < 0.005)) return value.toFixed(2);
+  return value < 0.0005 ? "< 0.001" : value.toFixed(3); // uniform attention of a long text
+};
 
 function bar(value, even, most) {
   const place = element("span", { class: "bar", "aria-hidden": "true" });

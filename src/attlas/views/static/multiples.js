@@ -7,7 +7,7 @@ const WIDTH = 144,
   HEIGHT = 104,
   BASE = 86,
   TOP = 12,
-  NUMBERS = 34, // room of the numbers at the ends of lines
+  NUMBERS = 44, // room of the numbers at the ends of lines
   LINE = 11; // pixels between two numbers
 const rgb = (shade) => `rgb(${colour(shade).join(" ")})`;
 const known = (values) => values.filter((one) => one !== null);
@@ -75,20 +75,27 @@ function ends(svg, profile, chosen, at, right = WIDTH) {
   if (!both || (inside && room)) svg.append(text(own, middle, HEIGHT - 4, "middle", "chosen"));
 }
 
-// The numbers at which a line and that of its control end, apart from each other.
-function endNumbers(svg, values, control, x, y) {
-  const last = (some) => some.findLastIndex((one) => one !== null);
-  const at = [last(values), last(control)];
-  if (at[0] < 0) return;
-  const places = [y(values[at[0]]), at[1] < 0 ? -LINE : y(control[at[1]])];
-  const gap = places[0] - places[1];
-  if (Math.abs(gap) < LINE) {
-    const middle = Math.min((places[0] + places[1]) / 2, BASE - LINE / 2 + 3);
-    const side = gap < 0 ? -1 : 1;
-    [places[0], places[1]] = [middle + (side * LINE) / 2, middle - (side * LINE) / 2];
+// The numbers at which a line and that of its control end, apart from each other; that of the
+// control has its name below it.
+function endNumbers(svg, profile, values, control, x, y) {
+  const some = [[values, ["own"]], [control, ["", profile.control_name.split(" ")[0]]]];
+  const ends = some.flatMap(([numbers, [kind, name]]) => {
+    const at = numbers.findLastIndex((one) => one !== null);
+    if (at < 0) return [];
+    const words = [number(numbers[at]), ...(name ? [name] : [])];
+    return [{ words, kind, left: x(at) + 6, middle: y(numbers[at]), tall: LINE * words.length }];
+  });
+  ends.sort((one, other) => one.middle - other.middle);
+  let room = ends.reduce((sum, { tall }) => sum + tall, 0);
+  let top = 0;
+  for (const { words, kind, left, middle, tall } of ends) {
+    top = Math.max(top, Math.min(middle - tall / 2, BASE + LINE / 2 - room));
+    words.forEach((one, line) => {
+      svg.append(text(one, left, top + LINE * (line + 1) - 2, "start", kind));
+    });
+    top += tall;
+    room -= tall;
   }
-  svg.append(text(number(values[at[0]]), x(at[0]) + 6, places[0] + 4, "start", "own"));
-  if (at[1] >= 0) svg.append(text(number(control[at[1]]), x(at[1]) + 6, places[1] + 4));
 }
 
 function bars(svg, profile, place, chosen) {
@@ -139,7 +146,7 @@ function lines(svg, profile, place, chosen) {
     svg.append(shape("circle", { cx: x(at), cy: y(value), r: kind ? 4 : 2.5, class: kind }));
   });
   ends(svg, profile, chosen, x, right);
-  endNumbers(svg, values, control, x, y);
+  endNumbers(svg, profile, values, control, x, y);
 }
 
 function rows(svg, profile, place, chosen) {

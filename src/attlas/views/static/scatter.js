@@ -3,6 +3,7 @@
 import { onTheme, theme } from "attlas/colour.js";
 import { element, menu, shape } from "attlas/dom.js";
 import { Chosen, Heads } from "attlas/head_columns.js";
+import { columnRows, foldedTable } from "attlas/head_table.js";
 import { axis, known, ticks } from "attlas/numbers.js";
 
 const HEIGHT = 300;
@@ -32,9 +33,10 @@ class Scatter {
     });
     this.place = element("div", { class: "place" });
     this.read = element("p", { class: "read", role: "status", "aria-live": "off" });
+    this.table = foldedTable(() => columnRows(this.heads, this.columns));
     el.classList.add("attlas-scatter");
     const controls = element("div", { class: "controls" }, ...this.menus.map((one) => one.label));
-    el.replaceChildren(controls, this.place, this.read);
+    el.replaceChildren(controls, this.place, this.read, this.table.fold);
     el.addEventListener("focusin", () => this.read.setAttribute("aria-live", "polite"));
     el.addEventListener("focusout", () => this.read.setAttribute("aria-live", "off"));
     const observer = new ResizeObserver(() => this.resize());
@@ -64,8 +66,13 @@ class Scatter {
     this.draw();
   }
 
+  // The columns upwards and to the right.
+  get columns() {
+    return [this.y, this.x].map((name) => this.heads.columns.get(name));
+  }
+
   draw() {
-    const [x, y] = [this.x, this.y].map((name) => this.heads.columns.get(name));
+    const [y, x] = this.columns;
     this.menus.forEach((one, index) => (one.select.value = [this.y, this.x][index]));
     const focused = this.place.contains(document.activeElement);
     const across = scale(x, LEFT, this.width - RIGHT);
@@ -94,6 +101,7 @@ class Scatter {
     this.place.replaceChildren(svg);
     if (focused) svg.focus({ preventScroll: true });
     this.say(x, y);
+    this.table.draw();
   }
 
   axes(svg, across, up, x, y) {

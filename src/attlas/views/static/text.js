@@ -52,7 +52,8 @@ export function tintsOf(values, isSpecial) {
 
 const scored = (value) => {
   const small = Math.abs(value) < 0.0005 && value !== 0;
-  return (value > 0 ? "+" : "") + (small ? value.toExponential(1) : value.toFixed(3));
+  const written = small ? value.toExponential(1) : value.toFixed(3);
+  return value > 0 ? `+${written}` : written.replace(/^-/, "\u2212");
 };
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
@@ -83,6 +84,7 @@ class TextView {
     this.tables = new Set();
     this.asked = new Set(); // rows of the largest weights, of a host
     this.threshold = 0.05;
+    this.follows = "follows" in el.dataset; // the controls of another text
     this.build();
   }
   build() {
@@ -101,9 +103,11 @@ class TextView {
     this.side = element("div", { class: "side" });
     this.lines = element("div", { class: "lines attlas-lines" });
     const body = element("div", { class: "text-body" }, this.map, this.words);
-    this.main = element("div", { class: "text-main" }, body, this.said, this.tableButton("words"));
-    this.main.append(this.table);
-    el.replaceChildren(this.bar(), this.main, this.side, this.lines);
+    const [bar, toggle] = [this.bar(), this.tableButton("words")];
+    const below = element("div", { class: "below" }, this.said, toggle);
+    this.main = element("div", { class: "text-main" }, body, below, this.table);
+    el.replaceChildren(...(this.follows ? [] : [bar]), this.main, this.side, this.lines);
+    if (this.follows) below.append(this.legend);
     this.buildLines();
     this.buildWords();
     this.words.addEventListener("mousedown", (event) => {
@@ -293,6 +297,7 @@ class TextView {
     return this.text.rowUnits(this.units).of[this.units.tokens(unit)[0]];
   }
   get ask() {
+    if (this.follows) return "";
     return ASK[this.text.hasRows ? "rows" : this.data.methods ? "scores" : "plain"];
   }
   get signed() {
@@ -340,11 +345,16 @@ class TextView {
     }
     const ratio = (value) => `×${value.toFixed(1)}`;
     const ratios = ["▲ ×1, own uniform", ratio(Math.sqrt(most)), ratio(most)];
-    const ends = [`opposes ${scored(-most)}`, "0", `supports ${scored(most)}`];
+    if (this.follows) ratios.splice(0, 2, "▲ ×1");
+    const ends = this.follows
+      ? [scored(-most), "0", scored(most)]
+      : [`opposes ${scored(-most)}`, "0", `supports ${scored(most)}`];
     const plain = ["0 (no control)", "", scored(most)];
     const ticks = this.by !== "score" ? ratios : signed ? ends : plain;
     const row = element("div", {}, ...ticks.map((one) => element("span", {}, one)));
-    const note = this.by === "score" ? "" : "no tint at or below uniform attention; log scale";
+    const scale = this.by === "score" ? "" : "no tint at or below uniform attention; log scale";
+    const own = this.data.averaged && this.view ? titleOf(this.view) : ""; // it has no single heads
+    const note = this.follows ? own : scale;
     const seams = element("span", { class: "seams" }, seamWords(this.data.seams ?? []));
     this.legend.replaceChildren(bar, row, element("span", {}, note), seams);
   }

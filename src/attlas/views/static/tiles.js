@@ -2,6 +2,7 @@
 // attention last. Data: head_views.py.
 import { onTheme, palette, theme } from "attlas/colour.js";
 import { element } from "attlas/dom.js";
+import { foldedTable } from "attlas/head_table.js";
 import { onChange } from "attlas/model.js";
 import { whenNear } from "attlas/near.js";
 import { unpacked } from "attlas/packing.js";
@@ -25,7 +26,7 @@ class Tiles {
     el.classList.add("attlas-tiles");
     const label = element("label", {}, this.one, " one scale for all heads");
     el.replaceChildren(element("div", { class: "controls" }, this.note, label));
-    el.append(this.place, this.read);
+    el.append(this.place, this.read, foldedTable(() => this.rows()).fold);
     el.addEventListener("focusin", () => this.read.setAttribute("aria-live", "polite"));
     el.addEventListener("focusout", () => this.read.setAttribute("aria-live", "off"));
     const observer = new ResizeObserver(() => this.fit());
@@ -43,7 +44,7 @@ class Tiles {
     const numbers = [...Array(heads).keys()];
     const top = element("tr", { role: "row" }, element("td"));
     for (const head of numbers) top.append(element("th", { scope: "col" }, `H${head}`));
-    top.append(element("th", { scope: "col" }, "uniform"));
+    top.append(element("th", { scope: "col", title: "uniform" }, "unif."));
     const body = element("tbody");
     for (let layer = 0; layer < layers; layer++) {
       const row = element("tr", { role: "row" }, element("th", { scope: "row" }, `L${layer}`));
@@ -115,6 +116,17 @@ class Tiles {
     this.read.replaceChildren(
       ...(tile ? [element("b", {}, head), ` largest cell ${decimal(tile.top, true)}`] : []),
     );
+  }
+
+  // The largest cell of each head, and of uniform attention in its layer.
+  rows() {
+    const { heads, tiles, uniform } = this.data;
+    const short = (value) => Number(value.toPrecision(4));
+    const row = (top, at) => {
+      const layer = Math.floor(at / heads);
+      return [`L${layer}H${at % heads}`, short(top), short(uniform.scales[layer])];
+    };
+    return [["largest cell", "uniform attention"], tiles.scales.map(row)];
   }
 
   choose(head) {

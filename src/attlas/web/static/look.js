@@ -57,7 +57,7 @@ function showProgress(bar, about) {
 // Draws a text that the server has read, with what its study knows of it.
 async function showLook(place, id, state, study = "") {
   const { about, views } = await json(`/api/looks/${id}/views${study ? `?study=${study}` : ""}`);
-  const { model, layers, heads, words, tokens, cut } = about;
+  const { model, layers, heads, words, tokens, cut, brief } = about;
   const beyond = "beyond the model's maximum length were truncated";
   const shape = `${layers} layers × ${heads} heads`;
   const facts = [shape, plural(words, "word"), plural(tokens, "token")];
@@ -67,7 +67,7 @@ async function showLook(place, id, state, study = "") {
     return [place, element("div", { class: kind, dir: "auto" })];
   }));
   const line = element("p", { class: "about" }, element("b", {}, model), ` ${facts.join(" · ")}`);
-  const frame = element("div", { class: "frame" });
+  const frame = element("div", { class: brief ? "frame brief" : "frame" });
   frame.append(nodes.text, element("div", { class: "heads" }, nodes.heads));
   const matrix = element("section", { class: "matrix", "aria-label": "Matrix" }, nodes.matrix);
   place.querySelector(".attlas-look")?.remove();

@@ -159,8 +159,9 @@ class PathView {
 
   // The path of a kind, and the middle half of its tokens at the epoch, as far as the plane goes.
   kind(one, at, x, y) {
-    const known = { positive: "positive", negative: "negative", neutral: "neutral" };
-    const group = shape("g", { class: `kind ${known[one.kind] ?? "other"}` });
+    const isKnown = ["positive", "negative", "neutral"].includes(one.kind);
+    const group = shape("g", { class: isKnown ? `kind ${one.kind}` : "kind" });
+    if (!isKnown) group.style.setProperty("--kind", one.colour);
     const points = one.polarity.map((value, epoch) => [x(value), y(one.attention_score[epoch])]);
     const line = (some) => "M" + some.map((point) => point.join(" ")).join("L");
     const [here, there] = points[at];

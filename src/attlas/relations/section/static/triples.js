@@ -27,15 +27,17 @@ function box(marks, around) {
   };
 }
 
-// A curve from one phrase to another with its head, as thick and dark as its weight.
+// A curve from one phrase to another with its head, as thick and dark as its weight. Curves between
+// neighbouring phrases run inside the one from the first to the last.
 function arrow(source, from, to, value, { onward, near }) {
   const toward = to.x >= from.x ? 1 : -1;
-  const away = (end, side) => end.x + side * Math.min(end.wide / 2, 22) * (near ? 0.75 : 0.4);
+  const away = (end, side) => end.x + side * Math.min(end.wide / 2, 44) * (near ? 0.75 : 0.2);
   const [x1, x2] = [away(from, toward), away(to, -toward)];
   let y1, y2, leave, arrive;
   if (Math.abs(from.top - to.top) < 8) {
     y1 = y2 = onward ? Math.min(from.top, to.top) : Math.max(from.foot, to.foot);
-    leave = arrive = Math.min(32, 12 + Math.abs(x2 - x1) / 12) * (onward ? -1 : 1);
+    const bow = (near ? 18 : 40) + Math.min(8, Math.abs(x2 - x1) / 40);
+    leave = arrive = onward ? -bow : bow;
   } else {
     [y1, y2, leave, arrive] = onward ? [from.foot, to.top, 24, -24] : [from.top, to.foot, -24, 24];
   }
