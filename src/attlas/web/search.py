@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -123,19 +123,32 @@ class TextList:
         return [place for place in places if place in with_words]
 
     def _with_words(self, words: str) -> Iterator[int]:
-        """Where the texts are that contain some words, in any case; a part of texts at a time."""
+        """Where the texts are that contain some words, in any case."""
         import pyarrow.compute as pc
+
+        def fits(rows: Any) -> Any:
+            return pc.or_(
+                pc.match_substring(rows["content"], words, ignore_case=True),
+                pc.match_substring(rows["text"], words, ignore_case=True),
+            )
+
+        return self._fitting(fits)
+
+    def place_of(self, content: str) -> int | None:
+        """Where the text with this content is; texts of two studies are the same by content."""
+        import pyarrow.compute as pc
+
+        return next(self._fitting(lambda rows: pc.equal(rows["content"], content)), None)
+
+    def _fitting(self, fits: Callable[[Any], Any]) -> Iterator[int]:
+        """Where the texts are that fit; a part of the table at a time."""
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(self.study.table_file("texts")) as file:
             start = 0
             for group in range(file.metadata.num_row_groups):
                 rows = file.read_row_group(group, ["text", "content"])
-                fits = pc.or_(
-                    pc.match_substring(rows["content"], words, ignore_case=True),
-                    pc.match_substring(rows["text"], words, ignore_case=True),
-                )
-                yield from (start + int(at) for at in fits.to_numpy().nonzero()[0])
+                yield from (start + int(at) for at in fits(rows).to_numpy().nonzero()[0])
                 start += rows.num_rows
 
     def place(self, text: str) -> int | None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attlas.web.library import Entry
 
-PLAIN = re.compile(r"[\w.:/-]+")  # a name that a command can have without quotes
+if TYPE_CHECKING:
+    from attlas.studies.opened import Study
+
+PLAIN = re.compile(r"[\w.:/][\w.:/-]*")  # a name that a command can have without quotes
 
 
 @dataclass(frozen=True)
@@ -110,9 +114,21 @@ TABS = (
 TAB = {one.name: one for one in TABS}
 
 
+def filled_tabs(study: Study) -> frozenset[str]:
+    """The pages that have something to show of a study; others name the command that fills them."""
+    from attlas.catalogue import sections
+    from attlas.views.section import shown
+
+    groups = {one.group for _, one in shown(study, sections())}
+    others = {"atlas": True, "texts": study.has("texts"), "try": True}
+    return frozenset(
+        one.name for one in TABS if others.get(one.name, not groups.isdisjoint(one.groups))
+    )
+
+
 def command(tab: Tab, entry: Entry) -> str:
     """The command that makes what a page lacks, with the names of a study."""
-    return tab.command.format(**_names(entry.manifest), folder=entry.shown)
+    return tab.command.format(**_names(entry.manifest), folder=shlex.quote(entry.shown))
 
 
 def _names(manifest: Mapping[str, Any]) -> dict[str, str]:

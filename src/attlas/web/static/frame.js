@@ -90,6 +90,14 @@ function startControls() {
   document.getElementById("study")?.addEventListener("change", (event) => {
     location.assign(event.target.value);
   });
+  for (const select of document.querySelectorAll("select[data-query]")) {
+    select.addEventListener("change", () => {
+      const url = new URL(location);
+      if (select.value) url.searchParams.set(select.dataset.query, select.value);
+      else url.searchParams.delete(select.dataset.query);
+      location.assign(url);
+    });
+  }
   for (const button of document.querySelectorAll("#copy-link, button[data-copy]")) {
     button.hidden = !navigator.clipboard; // which browsers give this machine or https only
     button.addEventListener("click", () => copy(button, button.dataset.copy ?? location.href));
