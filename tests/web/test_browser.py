@@ -69,7 +69,7 @@ def cell(head: str) -> str:
 def test_from_the_list_to_the_card_of_a_head(reader: Reader, study: str) -> None:
     page = reader.open("/")
     page.wait_for_function("() => !document.querySelector('.verdicts')?.innerText.includes('…')")
-    reader.follow(page.click, f"a[href='{study}/atlas']")
+    reader.follow(page.click, f"a[href='{study}']")
     page.click(cell("L1H2"))
     assert page.inner_text("#card").startswith("L1H2")
     assert reader.query["head"] == ["L1H2"]

@@ -59,8 +59,10 @@ def test_what_is_missing_is_named_with_its_command() -> None:
     assert "attlas topology --train" in page
     assert "syntax/parts/topology" in page
     grey = re.findall(r'class="without" title="[^"]*">(\w+)</a>', page)
-    assert grey == ["Texts", "Topology", "Explain", "Relations", "Dynamics", "Compare"]
-    assert "without" not in client().get("/").text
+    assert grey == ["Atlas", "Texts", "Topology", "Explain", "Relations", "Dynamics", "Compare"]
+    assert 'class="without' not in client().get("/").text
+    first = client().get(f"/s/{study_id('syntax')}", follow_redirects=False)
+    assert first.headers["location"].endswith("/probes")
 
 
 @pytest.mark.parametrize("tab", TABS, ids=lambda one: one.name)

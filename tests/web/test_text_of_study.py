@@ -25,6 +25,13 @@ MOVED = [
 NAMES = {"id2label": {0: "good", 1: "bad"}, "label2id": {"good": 0, "bad": 1}}
 
 
+def explain(texts: list[attlas.Text], folder: Path) -> None:
+    """Explain predictions of texts, as a part of a study."""
+    how: dict[str, Any] = {"methods": ("saliency", "rollout"), "faithfulness": "none"}
+    experiment = attlas.Explain(data=texts, model=classifier(), **how)
+    attlas.run(experiment, folder / PARTS / "explain", workers=1, progress=False)
+
+
 @cache
 def classifier() -> attlas.Model:
     return tiny("bert", "classify", **NAMES)
@@ -36,11 +43,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("studies") / "mine"
     quiet: dict[str, Any] = {"workers": 1, "progress": False}
     attlas.study(classifier(), TEXTS, "totals,surface", folder, **quiet)
-    explain = attlas.Explain(
-        data=TEXTS, model=classifier(), methods=("saliency", "rollout"), faithfulness="none"
-    )
-    attlas.run(explain, folder / PARTS / "explain", **quiet)
+    explain(TEXTS, folder)
     return folder
+
+
+def test_predictions_of_some_of_the_texts_by_another_model(tmp_path: Path) -> None:
+    attlas.study(tiny("bert"), TEXTS, "surface", tmp_path / "mine", workers=1, progress=False)
+    explain(TEXTS[:1], tmp_path / "mine")
+    client = served([tmp_path], {}).client()
+    study = client.get("/api/studies").json()[0]["id"]
+    page = client.get(f"/s/{study}/texts?right=wrong").text
+    assert "predicted by " in page
+    rows = client.get(f"/api/studies/{study}/texts").json()["texts"]
+    assert [bool(row["predicted"]) for row in rows] == [True, False]
+    assert "predicted <b>" in client.get(f"/s/{study}/text?id=one").text
 
 
 def known(folder: Path) -> Served:

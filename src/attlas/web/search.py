@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from attlas.views.majority import weights_of
 from attlas.views.texts import excerpt
 
 if TYPE_CHECKING:
@@ -78,11 +79,15 @@ class TextList:
     @property
     def has_predictions(self) -> bool:
         """Whether what a model predicts of these texts is known."""
-        of_texts = self.study.study_with_table("texts")
-        return self.study.has("explanations") and (
-            self.study.study_with_table("explanations").manifest["corpus"].get("fingerprint")
-            == of_texts.manifest["corpus"].get("fingerprint")
-        )
+        return self.study.has("explanations")
+
+    @property
+    def predictor(self) -> str:
+        """The model that predicts, where it is not that of the study."""
+        if not self.has_predictions:
+            return ""
+        own, other = self.study.manifest, self.study.study_with_table("explanations").manifest
+        return "" if weights_of(own) & weights_of(other) else str(other["model"]["name"])
 
     def choices(self, column: str) -> list[str]:
         """What a column contains, for a menu; nothing if that is too much or one value only."""

@@ -12,6 +12,7 @@ from attlas.web.library import Entry
 
 if TYPE_CHECKING:
     from attlas.studies.opened import Study
+    from attlas.views.section import Section
 
 PLAIN = re.compile(r"[\w.:/][\w.:/-]*")  # a name that a command can have without quotes
 
@@ -119,11 +120,14 @@ def filled_tabs(study: Study) -> frozenset[str]:
     from attlas.catalogue import sections
     from attlas.views.section import shown
 
-    groups = {one.group for _, one in shown(study, sections())}
-    others = {"atlas": True, "texts": study.has("texts"), "try": True}
-    return frozenset(
-        one.name for one in TABS if others.get(one.name, not groups.isdisjoint(one.groups))
-    )
+    able = [one for _, one in shown(study, sections())]
+    names = {tab.name for tab in TABS for one in able if is_shown(one, tab)}
+    return frozenset({*names, "try", *(["texts"] if study.has("texts") else [])})
+
+
+def is_shown(section: Section, tab: Tab) -> bool:
+    """Whether a page draws a section: that of all heads, also for the numbers it has of them."""
+    return section.group in tab.groups or (tab.name == "atlas" and bool(section.columns))
 
 
 def command(tab: Tab, entry: Entry) -> str:
@@ -139,8 +143,11 @@ def _names(manifest: Mapping[str, Any]) -> dict[str, str]:
     {'corpus': 'reviews.csv', 'model': ' --model bert-base-uncased'}
     >>> _names({"corpus": {"name": "embedded:messages (35 texts)"}, "model": None})
     {'corpus': 'embedded:messages', 'model': ''}
+    >>> _names({"corpus": {"name": "list"}})["corpus"]  # texts that were given in Python
+    'YOUR.csv'
     """
     corpus = str((manifest.get("corpus") or {}).get("name", "")).partition(" (")[0]
     model = str((manifest.get("model") or {}).get("name", ""))
     named = f" --model {model}" if PLAIN.fullmatch(model) else ""
-    return {"corpus": corpus if PLAIN.fullmatch(corpus) else "YOUR.csv", "model": named}
+    is_named = PLAIN.fullmatch(corpus) and not corpus.isidentifier()
+    return {"corpus": corpus if is_named else "YOUR.csv", "model": named}

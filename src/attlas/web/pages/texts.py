@@ -67,6 +67,7 @@ def texts(request: Request, study: str, search: Asked) -> HTMLResponse:
         "labels": known.choices("label"),
         "predictions": known.choices("predicted"),
         "has_predictions": known.has_predictions,
+        "predictor": known.predictor,
         "has_labels": bool((known.frame["label"] != "").any()),
         "last": found.pages,
     }
@@ -180,6 +181,7 @@ def text_body(
         "entry": entry,
         "row": about,
         "content": row["content"],
+        "predictor": known.predictor,
         "place": place + 1,
         "count": len(names),
         "before": str(names.iloc[place - 1]) if place else "",
