@@ -237,6 +237,18 @@ def test_the_slider_of_graphs(reader: Reader, study: str) -> None:
     assert f"threshold {threshold.input_value()}" in view.locator(".readout").inner_text()
 
 
+def test_names_of_heads_in_a_comparison_lead_to_their_changes(reader: Reader) -> None:
+    """It is of two models, so heads have no pages."""
+    page = reader.open(f"/s/{opaque(Path(compared().folder).resolve())}/compare")
+    link = page.locator(".findings a").first
+    head = link.inner_text()
+    reader.follow(link.click)
+    assert reader.query["head"] == [head]
+    chosen = page.locator(".attlas-changes td[aria-selected=true]")
+    assert chosen.evaluate_all("all => all.map((one) => one.dataset.head)") == [head] * 3
+    assert page.locator("a[data-own-page]").count() == 0
+
+
 def test_two_studies_next_to_each_other(reader: Reader) -> None:
     page = reader.open(f"/s/{opaque(Path(compared().folder).resolve())}/compare")
     page.locator(".attlas-changes td[data-head=L1H2]").first.click()

@@ -85,6 +85,11 @@ class Entry:
         return str(model.get("name") or self.manifest.get("subject") or "")
 
     @property
+    def has_heads(self) -> bool:
+        """Whether it is of one model with heads; a comparison is not."""
+        return bool((self.manifest.get("model") or {}).get("n_heads"))
+
+    @property
     def corpus(self) -> str:
         """The name of its corpus."""
         return str((self.manifest.get("corpus") or {}).get("name", ""))

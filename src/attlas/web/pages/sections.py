@@ -64,5 +64,5 @@ def empty(tab: Tab, entry: Entry) -> Markup:
 
 
 def head_base(entry: Entry) -> str:
-    """What the address of a head begins with."""
-    return f"/s/{entry.id}/head/"
+    """What the address of a head begins with: its own page, or its changes in a comparison."""
+    return f"/s/{entry.id}/{'head/' if entry.has_heads else 'compare?head='}"
