@@ -158,6 +158,17 @@ def test_the_address_restores_the_menus_of_other_views(reader: Reader, study: st
     assert shown(page).locator(menu).first.input_value() == "1"
 
 
+def test_the_address_restores_the_threshold_of_heads(reader: Reader, study: str) -> None:
+    page = reader.open(f"{study}/atlas")
+    page.locator(".attlas-finder input").first.press("Home")
+    assert "cut" in reader.query
+    says = page.locator(".attlas-finder [role=status]").first.inner_text()
+    page.reload()
+    assert shown(page).locator(".attlas-finder [role=status]").first.inner_text() == says
+    page.goto(f"{reader.address}{study}/atlas?cut=%7B%7D&selection=x&head=0&column=x")
+    assert shown(page).locator(".attlas-finder tbody tr").count() > 0
+
+
 def test_by_keyboard_alone(reader: Reader, study: str) -> None:
     page = reader.open(f"{study}/atlas?head=L0H0")
     page.keyboard.press("Tab")
