@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import attlas
 from benchmarks.browser import TOKENS, opened
@@ -44,16 +45,16 @@ CLICKS = """async () => {
 
 @contextmanager
 def server(folder: Path) -> Iterator[tuple[str, float]]:
-    """A server and its address, and the seconds until it listened."""
+    """A server: the address that it prints, with its token, and the seconds until it listened."""
     command = [sys.executable, "-m", "attlas", "serve", str(folder), "--model", "embedded:long"]
     began = time.perf_counter()
     options = ["--port", "0", "--out", str(folder.parent / "jobs")]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        found = re.search(r"http://(\S+?)/", process.stdout.readline())
+        found = re.search(r"http://\S+", process.stdout.readline())
         assert found is not None
         try:
-            yield found[1], time.perf_counter() - began
+            yield found[0], time.perf_counter() - began
         finally:
             process.terminate()
 
@@ -74,18 +75,19 @@ def rows() -> Iterator[Row]:
         folder = Path(name) / "study"
         text = " ".join(one.text for one in attlas.read("embedded:all"))
         attlas.study("embedded:long", [text], "surface,totals", folder, progress=False)
-        with server(folder) as (address, started):
-            first = seconds(address, "/")
+        with server(folder) as (link, started):
+            first = seconds(urlsplit(link).netloc, "/")
             yield Row("first page of the workbench", first, "target", 1, "below 1")
             what = "  the same, from the command on, with imports"
             yield Row(what, started + first, "none", 1, "none")
-            yield from _long_text(browser, address)
+            yield from _long_text(browser, link)
 
 
-def _long_text(browser: Any, address: str) -> Iterator[Row]:
+def _long_text(browser: Any, link: str) -> Iterator[Row]:
+    address = urlsplit(link).netloc
     page = browser.new_context(viewport={"width": 1_400, "height": 900}).new_page()
     page.set_default_timeout(120_000)
-    page.goto(f"http://{address}/")
+    page.goto(link)
     page.goto(page.locator("table.studies a").get_attribute("href").join((f"http://{address}", "")))
     study = page.url.rpartition("/")[0]
     page.goto(f"{study}/texts")
@@ -96,8 +98,9 @@ def _long_text(browser: Any, address: str) -> Iterator[Row]:
         read.click()  # the weights of this model are known once it is loaded
     page.wait_for_selector(".attlas-look[data-drawn]")
     look = page.get_attribute(".attlas-look", "data-look")
+    cookies = page.context.storage_state()
     page.context.close()
-    page, loaded = _loaded(browser, f"http://{address}{place}")
+    page, loaded = _loaded(browser, f"http://{address}{place}", cookies)
     what = f"first load of the page of a text of {TOKENS:,} tokens"
     yield Row(what, loaded / 1e6, "target", 1, "below 1", "MB")
     words = [seconds(address, f"/api/looks/{look}/words/{HEAD}/{at}") for at in range(9, 999, 99)]
@@ -108,9 +111,10 @@ def _long_text(browser: Any, address: str) -> Iterator[Row]:
     yield Row(what, page.evaluate(CLICKS), "target", 100, "below 1", "ms")
 
 
-def _loaded(browser: Any, address: str) -> tuple[Any, float]:
+def _loaded(browser: Any, address: str, cookies: Any) -> tuple[Any, float]:
     """A page with an empty cache, and the bytes that it fetched until its views were drawn."""
-    page = browser.new_context(viewport={"width": 1_400, "height": 900}).new_page()
+    size = {"width": 1_400, "height": 900}
+    page = browser.new_context(viewport=size, storage_state=cookies).new_page()
     page.set_default_timeout(120_000)
     session, sizes = page.context.new_cdp_session(page), list[float]()
     session.on("Network.loadingFinished", lambda one: sizes.append(one["encodedDataLength"]))

@@ -183,7 +183,7 @@ def test_pages_of_a_server(browser: Any, tmp_path: Path) -> None:
         pages = ("atlas", "head/L0H1", "texts", text, "topology", "explain", "compare", "tables")
         tables = ("tables/texts", "tables/explanations")
         for path in ("", "try", "jobs", *(f"s/{study}/{tab}" for tab in (*pages, *tables))):
-            page, wrong = opened(browser, f"{one.address}/{path}")
+            page, wrong = opened(browser, one.link(f"/{path}"))
             assert page.evaluate("window.__hacked") is None
             missing = [one for one in wrong if "404" in one]  # there are no jobs here
             assert broken([one for one in wrong if one not in missing]) == []

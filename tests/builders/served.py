@@ -42,11 +42,15 @@ class Served:
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def link(self, path: str) -> str:
+        """The address of a page as the terminal prints it, with the token."""
+        return f"{self.address}{path}{'&' if '?' in path else '?'}token={self.access.token}"
+
     def client(self) -> TestClient:
-        """A reader who has opened a page."""
+        """A reader who has opened the address of the terminal."""
         client = TestClient(self.app, base_url=self.address, follow_redirects=False)
         client.headers.update(CHANGE)
-        assert client.get("/", headers=PAGE).status_code == 200
+        assert client.get(self.link("/"), headers=PAGE).status_code == 303
         return client
 
 

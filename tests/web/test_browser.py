@@ -69,7 +69,7 @@ def cell(head: str) -> str:
 def test_from_the_list_to_the_card_of_a_head(reader: Reader, study: str) -> None:
     page = reader.open("/")
     page.wait_for_function("() => !document.querySelector('.verdicts')?.innerText.includes('…')")
-    reader.follow(page.click, f"a[href='{study}/atlas']")
+    reader.follow(page.click, f"a[href='{study}']")
     page.click(cell("L1H2"))
     assert page.inner_text("#card").startswith("L1H2")
     assert reader.query["head"] == ["L1H2"]
@@ -158,6 +158,17 @@ def test_the_address_restores_the_menus_of_other_views(reader: Reader, study: st
     assert shown(page).locator(menu).first.input_value() == "1"
 
 
+def test_the_address_restores_the_threshold_of_heads(reader: Reader, study: str) -> None:
+    page = reader.open(f"{study}/atlas")
+    page.locator(".attlas-finder input").first.press("Home")
+    assert "cut" in reader.query
+    says = page.locator(".attlas-finder [role=status]").first.inner_text()
+    page.reload()
+    assert shown(page).locator(".attlas-finder [role=status]").first.inner_text() == says
+    page.goto(f"{reader.address}{study}/atlas?cut=%7B%7D&selection=x&head=0&column=x")
+    assert shown(page).locator(".attlas-finder tbody tr").count() > 0
+
+
 def test_by_keyboard_alone(reader: Reader, study: str) -> None:
     page = reader.open(f"{study}/atlas?head=L0H0")
     page.keyboard.press("Tab")
@@ -235,6 +246,18 @@ def test_the_slider_of_graphs(reader: Reader, study: str) -> None:
     page.keyboard.press("End")
     assert float(threshold.input_value()) > before
     assert f"threshold {threshold.input_value()}" in view.locator(".readout").inner_text()
+
+
+def test_names_of_heads_in_a_comparison_lead_to_their_changes(reader: Reader) -> None:
+    """It is of two models, so heads have no pages."""
+    page = reader.open(f"/s/{opaque(Path(compared().folder).resolve())}/compare")
+    link = page.locator(".findings a").first
+    head = link.inner_text()
+    reader.follow(link.click)
+    assert reader.query["head"] == [head]
+    chosen = page.locator(".attlas-changes td[aria-selected=true]")
+    assert chosen.evaluate_all("all => all.map((one) => one.dataset.head)") == [head] * 3
+    assert page.locator("a[data-own-page]").count() == 0
 
 
 def test_two_studies_next_to_each_other(reader: Reader) -> None:

@@ -278,7 +278,7 @@ def test_a_job_is_run_left_cancelled_and_resumed_in_a_browser(tmp_path: Path, br
     jobs = jobs_of(tmp_path / "jobs", SLOW)
     (tmp_path / "runs").mkdir()
     with listening([tmp_path / "runs"], {}, jobs) as one:
-        page, wrong = opened(browser, f"{one.address}/jobs")
+        page, wrong = opened(browser, one.link("/jobs"))
         page.get_by_label("name").fill("one")
         page.keyboard.press("Enter")
         row = page.locator("[data-job=one]")

@@ -38,18 +38,19 @@ def server(folder: Path, model: Path) -> Iterator[tuple[psutil.Process, str]]:
         found = re.search(r"http://\S+", process.stdout.readline())
         assert found is not None
         try:
-            yield psutil.Process(process.pid), found[0].rstrip("/")
+            yield psutil.Process(process.pid), found[0]
         finally:
             process.terminate()
             process.wait(60)
 
 
 class Visitor:
-    """A reader with a browser's cookie."""
+    """A reader with a browser's cookie, who has opened the address that the server printed."""
 
-    def __init__(self, address: str) -> None:
-        self.address, self.opener = address, build_opener(HTTPCookieProcessor())
-        self.get("/")
+    def __init__(self, link: str) -> None:
+        self.address, _, token = link.partition("/?")
+        self.opener = build_opener(HTTPCookieProcessor())
+        self.get(f"/?{token}")
 
     def get(self, path: str) -> bytes:
         return self._answer(Request(self.address + path, headers={"Accept": "text/html,*/*"}))
@@ -88,14 +89,14 @@ def test_fifty_readers_for_a_minute(tmp_path: Path) -> None:
     paths = ["/", "/try", "/jobs", "/api/studies", *(f"{study}/{tab}" for tab in TABS)]
     problems: list[str] = []
     counts = {"pages": 0, "texts": 0}
-    with server(folder, tmp_path / "model") as (process, address):
-        one = Visitor(address)
+    with server(folder, tmp_path / "model") as (process, link):
+        one = Visitor(link)
         found = re.search(r'"models": \[\{"id": "(\w+)"', one.get("/try").decode())
         assert found is not None
         model = found[1]
 
         def visit(number: int) -> None:
-            visitor, trying = Visitor(address), number < TRYING
+            visitor, trying = Visitor(link), number < TRYING
             try:
                 for at in cycle(range(number, number + len(paths))):
                     if time.monotonic() > end:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 from fastapi.testclient import TestClient
 
+from attlas.cli.entry import app
 from attlas.web.app import create_app
 from attlas.web.body import linked_heads
 from attlas.web.export import csv_parts, safe_cell
 from attlas.web.library import Library
 from attlas.web.search import PAGE, Search, TextList
-from attlas.web.tabs import TABS
+from attlas.web.tabs import TABS, Tab, command
 from tests.builders.studies import OLD, measured
 from tests.builders.workbench import client, library, study_id
 
@@ -54,6 +58,24 @@ def test_what_is_missing_is_named_with_its_command() -> None:
     assert "No topology in this study yet" in page
     assert "attlas topology --train" in page
     assert "syntax/parts/topology" in page
+    grey = re.findall(r'class="without" title="[^"]*">(\w+)</a>', page)
+    assert grey == ["Atlas", "Texts", "Topology", "Explain", "Relations", "Dynamics", "Compare"]
+    assert 'class="without' not in client().get("/").text
+    first = client().get(f"/s/{study_id('syntax')}", follow_redirects=False)
+    assert first.headers["location"].endswith("/probes")
+
+
+@pytest.mark.parametrize("tab", TABS, ids=lambda one: one.name)
+def test_the_commands_of_pages_are_commands(tab: Tab) -> None:
+    entry = library().entry(study_id())
+    named = replace(entry, shown="my; rm -rf ~", manifest={"model": {"name": "--allow-pickle"}})
+    _, *words = shlex.split(command(tab, named))
+    found = typer.main.get_command(app)
+    while commands := getattr(found, "commands", None):
+        found = commands[words.pop(0)]
+    flags = {flag for one in found.params for flag in one.opts}
+    assert {word for word in words if word.startswith("-")} <= flags
+    assert any(word.startswith("my; rm -rf ~") for word in words)
 
 
 def test_the_page_of_a_head() -> None:

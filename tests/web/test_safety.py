@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import given, strategies as st
 from attlas.support.errors import AttlasError
 from attlas.web.refusals import without_paths
 from attlas.web.safety import MOST_BODY, Access, Guard, access_for
+from tests.builders.served import served
 
 PORT = 8_765
 HOME = f"http://127.0.0.1:{PORT}"
@@ -60,9 +63,10 @@ def client(host: str = "127.0.0.1", base: str = HOME, **options: Any) -> TestCli
 
 
 def opened() -> TestClient:
-    """A reader who has opened a page, and so has the cookie."""
+    """A reader who has opened the address that the terminal printed, and so has the cookie."""
     reader = client()
-    assert reader.get("/", headers=PAGE).status_code == 200
+    token = reader.access.token  # type: ignore[attr-defined]
+    assert reader.get(f"/?token={token}", headers=PAGE).status_code == 303
     return reader
 
 
@@ -158,11 +162,17 @@ def test_every_answer_has_the_headers(path: str) -> None:
     assert headers["cache-control"] == "no-store"
 
 
-def test_the_cookie_of_a_page_on_loopback() -> None:
-    cookie = client().get("/", headers=PAGE).headers["set-cookie"]
-    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
-    assert "set-cookie" not in client().get("/").headers  # of data
-    assert "set-cookie" not in opened().get("/", headers=PAGE).headers  # it is there already
+def test_on_loopback_reading_needs_no_token_and_changing_does() -> None:
+    """Other users of this machine can open pages too; no page gives them the cookie."""
+    other = client()
+    for path in ("/", "/?token=", "/?token=wrong"):
+        page = other.get(path, headers=PAGE)
+        assert page.status_code == 200
+        assert "set-cookie" not in page.headers
+    refused = other.post("/change", json={}, headers=CHANGE)
+    assert refused.status_code == 403
+    assert "the address that the terminal printed" in refused.json()["error"]
+    assert opened().post("/change", json={}, headers=CHANGE).status_code == 200
 
 
 FOREIGN = "192.0.2.7"
@@ -185,7 +195,6 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(
     caplog.set_level(logging.DEBUG)
     reader = client(FOREIGN, THERE)
     token = reader.access.token  # type: ignore[attr-defined]
-    assert token is not None
     assert len(token) >= 32
     answer = reader.get(f"/s/a b/x?head=L2H10&token={token}&q=%C3%A9", headers=PAGE)
     assert answer.status_code == 303
@@ -218,13 +227,31 @@ def test_the_token_does_not_help_under_another_name() -> None:
     assert answer.status_code == 421
 
 
-def test_loopback_has_no_token_and_every_server_its_own_secrets() -> None:
+def test_every_server_has_its_own_secrets() -> None:
     one, other = access_for("127.0.0.1", PORT), access_for("0.0.0.0", PORT)
-    assert one.token is None
-    assert other.token is not None
+    assert not one.is_private
+    assert other.is_private
+    assert one.token != access_for("127.0.0.1", PORT).token
     assert one.session != access_for("127.0.0.1", PORT).session
     assert not any(host.startswith(("0.0.0.0", "[::]")) for host in other.hosts)
     assert other.opaque("a", "bc") != other.opaque("ab", "c")
+
+
+def test_the_addresses_of_this_machine_are_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where its name leads to loopback, as Debian has it."""
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_: [(0, 0, 0, "", ("127.0.1.1", 0))])
+    monkeypatch.setattr("attlas.web.safety._outward", lambda: iter(["192.0.2.7", "fe80::1%eth0"]))
+    hosts = access_for("0.0.0.0", PORT).hosts
+    assert {f"192.0.2.7:{PORT}", f"[fe80::1]:{PORT}", f"127.0.1.1:{PORT}"} <= hosts
+    assert f"192.0.2.7:{PORT}" not in access_for("127.0.0.1", PORT).hosts
+
+
+def test_the_page_of_an_error_has_rules(tmp_path: Path) -> None:
+    reader = served([tmp_path], {}).client()
+    page = reader.get("/?q=" + "x" * 5_000, headers=PAGE)
+    assert page.status_code == 414
+    (sheet,) = re.findall(r'<link rel="stylesheet" href="([^"]+)"', page.text)
+    assert "body.served" in reader.get(sheet).text
 
 
 def test_large_bodies_are_refused_before_they_are_read_and_while_they_arrive() -> None:

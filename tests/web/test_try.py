@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 from urllib.request import urlopen
 
 import numpy as np
@@ -150,7 +151,7 @@ def try_text(page: Any, text: str) -> None:
 
 
 def test_a_text_is_typed_and_answers(there: Served, browser: Any) -> None:
-    page, wrong = opened(browser, f"{there.address}/try")
+    page, wrong = opened(browser, there.link("/try"))
     try_text(page, TEXT)
     assert "cat" not in page.url
     page.locator("w", has_text="dog").first.click()
@@ -184,7 +185,7 @@ def test_a_pass_goes_on_when_its_page_is_left(
 
     monkeypatch.setattr("attlas.web.looks.look_at", slow)
     with listening([tmp_path], {"a": tiny("bert")}) as one:
-        page, wrong = opened(browser, f"{one.address}/try")
+        page, wrong = opened(browser, one.link("/try"))
         page.get_by_label("Text").fill(TEXT)
         page.get_by_role("button", name="Look").click()
         page.wait_for_function("() => location.search.includes('look=')")
@@ -208,7 +209,8 @@ def test_look_opens_the_workbench(tmp_path: Path) -> None:
         assert process.stdout is not None
         try:
             address = next(line for line in process.stdout if line.startswith("serving")).split()[1]
-            home, _, look = address.partition("/try?look=")
+            home, _, look = address.partition("/try?")
+            look = parse_qs(look)["look"][0]
             assert "cat" not in address
             about = {"state": "waiting"}
             while about["state"] in ("waiting", "running"):
@@ -225,7 +227,7 @@ def test_rows_of_a_head_arrive_when_it_is_chosen(
     there: Served, browser: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("attlas.web.looks.INLINE_BYTES", 0)
-    page, wrong = opened(browser, f"{there.address}/try")
+    page, wrong = opened(browser, there.link("/try"))
     try_text(page, f"{TEXT} again")
     page.locator("w", has_text="dog").first.click()
     with page.expect_response(lambda answer: "/words/L1H1/" in answer.url):
@@ -243,7 +245,7 @@ def test_lines_of_several_heads_are_open_at_first_sight(
 ) -> None:
     """Also where the rows of heads follow; the parts of the matrix are next to each other."""
     monkeypatch.setattr("attlas.web.looks.INLINE_BYTES", 0)
-    page, wrong = opened(browser, f"{there.address}/try")
+    page, wrong = opened(browser, there.link("/try"))
     try_text(page, f"{TEXT} at first")
     page.locator(".lines").scroll_into_view_if_needed()  # asked for when they are seen
     page.wait_for_function("() => !document.querySelector('.lines').innerText.includes('reading')")
@@ -269,7 +271,7 @@ def test_several_words_of_a_long_text(browser: Any, tmp_path: Path) -> None:
     loaded = attlas.load((model.network, model.tokenizer))
     text = " ".join(f"cat{number % 10}" for number in range(2_500))
     with listening([tmp_path], {"long": loaded}) as one:
-        page, wrong = opened(browser, f"{one.address}/try")
+        page, wrong = opened(browser, one.link("/try"))
         try_text(page, text)
         assert "4,096 tokens" in page.locator(".attlas-look .about").inner_text()
         page.select_option("[data-choose=head]", "L1H2")
@@ -290,7 +292,7 @@ def test_several_words_of_a_long_text(browser: Any, tmp_path: Path) -> None:
 
 
 def test_no_script_of_a_text_runs(there: Served, browser: Any) -> None:
-    page, wrong = opened(browser, f"{there.address}/try")
+    page, wrong = opened(browser, there.link("/try"))
     for text in (ALL, *PAYLOADS[:3]):
         try_text(page, text)
         page.locator("w").nth(3).click()
@@ -302,7 +304,7 @@ def test_no_script_of_a_text_runs(there: Served, browser: Any) -> None:
 
 
 def test_keyboard_only(there: Served, browser: Any) -> None:
-    page, wrong = opened(browser, f"{there.address}/try")
+    page, wrong = opened(browser, there.link("/try"))
     page.get_by_label("Text").focus()
     page.keyboard.type("a cat saw the dog")
     page.keyboard.press("Control+Enter")
@@ -317,7 +319,7 @@ def test_keyboard_only(there: Served, browser: Any) -> None:
 
 @pytest.mark.parametrize("path", ["/try", "/"])
 def test_a_phone_does_not_scroll_sideways(there: Served, browser: Any, path: str) -> None:
-    page, _ = opened(browser, f"{there.address}{path}", viewport={"width": 390, "height": 800})
+    page, _ = opened(browser, there.link(path), viewport={"width": 390, "height": 800})
     if path == "/try":
         try_text(page, TEXT)
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -326,7 +328,7 @@ def test_a_phone_does_not_scroll_sideways(there: Served, browser: Any, path: str
 
 
 def test_an_error_is_a_sentence_on_the_page(there: Served, browser: Any) -> None:
-    page, _ = opened(browser, f"{there.address}/try")
+    page, _ = opened(browser, there.link("/try"))
     page.get_by_label("Text").fill("a" * 200_001)
     page.get_by_role("button", name="Look").click()
     page.wait_for_selector("[role=alert]")

@@ -98,8 +98,8 @@ def serve_folders(
         name, number = own_name(host), listener.getsockname()[1]
         access = access_for(host, number)
         looks = Looks(served.models, access.opaque, opener=served.opener)
-        fields = {TOKEN: access.token} if access.token else {}
-        address = f"http://{name}:{number}/{_first_page(looks, served.text, fields)}"
+        page = _first_page(looks, served.text, {TOKEN: access.token})
+        address = f"http://{name}:{number}/{page}"
         print(f"serving   {address}  (Ctrl-C ends it)", flush=True)
         if open_page:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
@@ -117,7 +117,7 @@ def _first_page(looks: Looks, text: str, fields: dict[str, str]) -> str:
 
         about = looks.start(next(iter(looks.models)), Text("text", text))
         fields = {**fields, "look": str(about["id"])}
-    return ("try" if text else "") + ("?" + urlencode(fields) if fields else "")
+    return ("try" if text else "") + "?" + urlencode(fields)
 
 
 def _listening(host: str, port: int) -> socket.socket:

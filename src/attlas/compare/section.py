@@ -16,7 +16,7 @@ from attlas.views.claims import Claim, control_of_difference
 from attlas.views.head_changes import Changes, HeadChanges, HeadRanking, ranking_rows
 from attlas.views.numbers import decimal, head_name, head_names, some
 from attlas.views.parts import Part
-from attlas.views.section import Figure, Section, Tables, prose
+from attlas.views.section import Figure, LaterChart, Section, Tables, prose
 from attlas.views.tables import Column, Kind, TextTable, text_table
 
 TEXT = prose(__file__)["compare"]
@@ -121,10 +121,11 @@ def _grids(changes: pd.DataFrame, names: dict[str, Any]) -> list[Figure]:
     shown, first = _shown(changes), _first(changes)
     rows = ranking_rows(changes[changes["key"] == first]).head(MOST_HEADS)
     seed = "; a ring: another training run of B" if changes["seed_difference"].notna().any() else ""
-    grid = head_grid(shown.frame, shown.columns, first)
-    both = head_grid(shown.both, shown.plain, f"{first} b")
-    largest = largest_chart(rows, _label(first))
-    grids = HeadChanges(shown, changes, answers(changes))
+    grid = LaterChart(lambda: head_grid(shown.frame, shown.columns, first))
+    both = LaterChart(lambda: head_grid(shown.both, shown.plain, f"{first} b"))
+    largest = LaterChart(lambda: largest_chart(rows, _label(first)))
+    own = (names["a"], names["b"]) if names["a"] != "A" else ("", "")
+    grids = HeadChanges(shown, changes, answers(changes), own)
     pages: list[tuple[Figure, Part]] = [
         (TEXT.figure("changes", grid, **names), grids),
         (TEXT.figure("largest", largest, seed=seed), HeadRanking(grids)),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from attlas.views.picture import SANS, SOFT, png_url, wrapped
 from attlas.views.shades import CONTROLS, Tint, control_name, tint, with_marks
 from attlas.views.tables import Column, undeclared
 from attlas.views.vega import alt, vl_convert
+
+if TYPE_CHECKING:
+    from attlas.views.section import Chart
 
 DARK = 0.66  # from this shade on, the text of a cell has the colour of the ground
 TEXT_CELL = 24  # pixels of a cell that has room for its number
@@ -504,7 +507,7 @@ def ends(
     )
 
 
-def chart_spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
+def chart_spec(chart: Chart) -> dict[str, Any]:
     """The Vega-Lite specification of a chart.
 
     Line and paragraph separators (U+2028, U+2029) become spaces: Vega-Lite puts the values of a
@@ -525,7 +528,7 @@ def _one_line(value: Any) -> Any:
     return value
 
 
-def export(chart: alt.TopLevelMixin, path: Path, *, force: bool = False) -> Path:
+def export(chart: Chart, path: Path, *, force: bool = False) -> Path:
     """Write a chart as the format its name ends in; over an existing file only with `force`."""
     return export_spec(chart_spec(chart), path, force=force)
 
@@ -543,7 +546,7 @@ def spec_bytes(spec: Mapping[str, Any], suffix: str, font: float | None = None) 
 
 
 def titled_choices(
-    chart: alt.TopLevelMixin, title: str, about: Sequence[str], interactive: bool = False
+    chart: Chart, title: str, about: Sequence[str], interactive: bool = False
 ) -> dict[str, dict[str, Any]]:
     """The specification of a chart for each choice of its menus, with what it shows inside it.
 

@@ -112,11 +112,15 @@ def _part(column: HeadColumn, name: str, part: slice) -> HeadColumn:
 
 @dataclass(frozen=True, eq=False)
 class HeadChanges:
-    """Three grids next to each other, with an answer in words for each number."""
+    """Three grids next to each other, with an answer in words for each number.
+
+    `names` are what A and B are called, where that says more than their letters.
+    """
 
     shown: Changes
     changes: pd.DataFrame
     answers: Mapping[str, str]
+    names: tuple[str, str] = ("", "")
     view: View = CHANGES
 
     @property
@@ -127,6 +131,7 @@ class HeadChanges:
             "b": b,
             "difference": difference,
             "answers": dict(self.answers),
+            "names": list(self.names),
             "changes": change_columns(self.changes, self.shown.grids[0]),
         }
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    import altair as alt
     import pandas as pd
 
     from attlas.views.claims import Claim
@@ -61,6 +60,22 @@ class Tables(Protocol):
         """The rows of one text in a table with a row per token."""
 
 
+class Chart(Protocol):
+    """What has a specification for Vega-Lite: a chart of altair, or one that is drawn later."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class LaterChart:
+    """A chart that is drawn when it is asked for: where parts take its place, it never is."""
+
+    draw: Callable[[], Chart]
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.draw().to_dict()
+
+
 @dataclass(frozen=True)
 class Figure:
     """A chart, a table, HTML or parts that a script draws, with what they show as a caption.
@@ -70,7 +85,7 @@ class Figure:
     """
 
     caption: str
-    chart: alt.TopLevelMixin | None = None
+    chart: Chart | None = None
     html: str = ""
     parts: tuple[Part, ...] = ()
     table: TextTable | None = None
@@ -100,7 +115,7 @@ class Prose:
     def figure(
         self,
         name: str,
-        chart: alt.TopLevelMixin | None = None,
+        chart: Chart | None = None,
         *,
         html: str = "",
         parts: tuple[Part, ...] = (),
@@ -254,7 +269,7 @@ def with_head_grid(
     from attlas.views.head_views import head_grid_part
 
     page = (head_grid_part(frame, columns, first, table),)
-    return replace(figure, chart=head_grid(frame, columns, first), page=page)
+    return replace(figure, chart=LaterChart(lambda: head_grid(frame, columns, first)), page=page)
 
 
 def largest(frame: pd.DataFrame, column: str) -> pd.Series[Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from attlas.studies.opened import Study
     from attlas.views.all_heads import Drawn
     from attlas.views.placed import PageData
+    from attlas.views.section import Section
 
 HEAD = re.compile(r"(?<![\w./-])L\d+H\d+(?![\w-])")
 TAG = re.compile(r"(<[^>]*>)")
@@ -55,14 +56,10 @@ def page_body(
     return linked_heads(html, base) + render("scripts.html", **scripts)
 
 
-def drawn_sections(study: Study, groups: Sequence[str] | None = None) -> list[Drawn]:
-    """The sections under these headings that the tables of a study are enough for."""
+def drawn_sections(study: Study, wanted: Callable[[Section], bool]) -> list[Drawn]:
+    """Those sections that the tables of a study are enough for."""
     from attlas.catalogue import sections
     from attlas.views.section import shown
 
-    able = [(name, one) for name, one in shown(study, sections()) if _is_in(one.group, groups)]
+    able = [(name, one) for name, one in shown(study, sections()) if wanted(one)]
     return [(name, one, one.figures(study)) for name, one in able]
-
-
-def _is_in(group: str, groups: Sequence[str] | None) -> bool:
-    return groups is None or group in groups

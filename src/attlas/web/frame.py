@@ -12,7 +12,7 @@ from markupsafe import Markup
 from attlas.views.page import templates
 from attlas.web import assets
 from attlas.web.library import Entry, Library
-from attlas.web.tabs import TABS
+from attlas.web.tabs import TABS, filled_tabs
 
 if TYPE_CHECKING:
     from attlas.studies.opened import Study
@@ -42,12 +42,14 @@ def page(
     status: int = 200,
 ) -> HTMLResponse:
     """A page around its body. `kind` is what the frame's script knows it by."""
+    library = library_of(request)
     words = {
         "title": title,
         "body": body,
         "entry": entry,
-        "entries": [one for one in library_of(request).entries() if one.is_open],
+        "entries": [one for one in library.entries() if one.is_open],
         "tabs": TABS if entry else (),
+        "filled": library.kept(entry, filled_tabs) if entry and entry.is_open else (),
         "tab": tab,
         "kind": kind,
         "static": assets.address(),

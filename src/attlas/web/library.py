@@ -32,7 +32,7 @@ from attlas.web.refusals import without_paths
 if TYPE_CHECKING:
     from attlas.studies.opened import Study
 
-MOST_KEPT = 8  # lists and figures of results
+MOST_KEPT = 16  # opened results, their lists and figures
 CACHE_BYTES = 256 * 2**20
 ID_LENGTH = 12
 DAMAGED = "damaged"
@@ -83,6 +83,11 @@ class Entry:
         """The name of its model, or of what was trained instead."""
         model = self.manifest.get("model") or {}
         return str(model.get("name") or self.manifest.get("subject") or "")
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether it is of one model with heads; a comparison is not."""
+        return bool((self.manifest.get("model") or {}).get("n_heads"))
 
     @property
     def corpus(self) -> str:
@@ -145,8 +150,6 @@ class Library:
                 raise StudyError(f"there is no folder {given}; make one with attlas tour")
         self.cache: Cache[bytes] = Cache(cache_bytes, len)
         self.objects: Cache[Any] = Cache(MOST_KEPT, lambda _: 1)
-        self._opened: dict[str, tuple[Stamp, Study]] = {}
-        self._lock = Lock()
 
     def add(self, folder: Path) -> None:
         """Serve the results of one more folder."""
@@ -167,18 +170,10 @@ class Library:
 
     def study(self, entry: Entry) -> Study:
         """A result with its parts, opened anew if it has changed."""
-        from attlas.studies.opened import Study
-
         if not entry.is_open:
             raise StudyError(entry.note or "This result has no tables.")
-        with self._lock:
-            stamp, study = self._opened.get(entry.id, ((), None))
-            if study is None or stamp != entry.stamp:
-                study = Study.open(entry.folder).with_parts()
-                for one in (study, *study.others):
-                    one.manifest = without_folders(one.manifest)
-                self._opened[entry.id] = entry.stamp, study
-        return study
+        opened: Study = self.objects.get((entry.id, entry.stamp), lambda: _opened(entry.folder))
+        return opened
 
     def kept(self, entry: Entry, kind: Callable[[Study], Kept]) -> Kept:
         """What is read again and again of a few results, such as the list of their texts."""
@@ -190,6 +185,16 @@ class Library:
         """What is made of a result, from the cache if it was made before."""
         key = (entry.id, entry.stamp, *name)
         return self.cache.get(key, lambda: make(self.study(entry)))
+
+
+def _opened(folder: Path) -> Study:
+    """A result with its parts, whose manifests name no folder."""
+    from attlas.studies.opened import Study
+
+    study = Study.open(folder).with_parts()
+    for one in (study, *study.others):
+        one.manifest = without_folders(one.manifest)
+    return study
 
 
 def without_folders(manifest: Mapping[str, Any]) -> dict[str, Any]:

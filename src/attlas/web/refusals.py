@@ -19,8 +19,8 @@ Content = tuple[bytes, str]  # bytes and their type
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>Attlas: {title}</title>
-<link rel="stylesheet" href="/static/web/plain.css"></head>
-<body><main><h1>{title}</h1><p class="error">{sentence}{number}</p>
+<link rel="stylesheet" href="/static/plain/page.css"></head>
+<body class="served"><main><h1>{title}</h1><p class="problem">{sentence}{number}</p>
 <p><a href="/">All studies</a></p></main></body></html>
 """
 TITLES = {
@@ -66,6 +66,6 @@ def error_content(status: int, sentence: str, number: str = "", html: bool = Fal
         known = {"error": sentence, **({"id": number} if number else {})}
         return json.dumps(known, ensure_ascii=False).encode("utf-8", "replace"), "application/json"
     title = TITLES.get(status, "This did not work")
-    shown = f' <span class="soft">error {escape(number)} in the log</span>' if number else ""
+    shown = f' <span class="grey">error {escape(number)} in the log</span>' if number else ""
     page = PAGE.format(title=title, sentence=escape(sentence), number=shown)
     return page.encode("utf-8", "replace"), "text/html; charset=utf-8"

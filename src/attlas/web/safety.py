@@ -2,7 +2,8 @@
 
 Attacks that it is made against: pages of other sites that send requests through the reader's
 browser, or that read answers after their own name was pointed at this machine (DNS rebinding);
-scripts in texts; other users of a network.
+scripts in texts; other users of a network, or of this machine: without the token that the terminal
+prints, no one changes anything, and only this machine reads.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -31,7 +33,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 EVERYWHERE = ("0.0.0.0", "::", "[::]")
-TOKEN = "token"  # in the address that is printed at the start
+TOKEN = "token"  # its name in the address that is printed at the start
 HEADER = b"x-attlas"  # of changes: no page of another site can send it without being asked first
 MOST_BODY = 2**20  # bytes
 MOST_ADDRESS = 4_096  # bytes
@@ -65,11 +67,12 @@ log = logging.getLogger("attlas.web")
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask: the hosts and origins of this server, its token if it has one, its secret."""
+    """Who may ask: the hosts and origins of this server, its token and its secret."""
 
     hosts: frozenset[str]  # as a browser sends them: name:port
     cookie: str = "attlas"  # its name; cookies know no port, so it has the number
-    token: str | None = field(default=None, repr=False)  # None: every reader of this machine
+    is_private: bool = True  # whether also reading needs the token
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
     @property
@@ -88,18 +91,17 @@ class Access:
         return hmac.new(self.secret, joined, "sha256").hexdigest()[:20]
 
 
-def access_for(host: str, port: int, names: tuple[str, ...] = ()) -> Access:
-    """The access of a server at an address: with another host than loopback, with a token.
+def access_for(host: str, port: int) -> Access:
+    """The access of a server at an address: on loopback, reading needs no token.
 
     >>> sorted(access_for("127.0.0.1", 80).hosts)
     ['127.0.0.1', '127.0.0.1:80', '[::1]', '[::1]:80', 'localhost', 'localhost:80']
     """
-    own = {*LOOPBACK, _bracketed(host), *map(str.lower, names)} - set(EVERYWHERE)
+    own = {*LOOPBACK, _bracketed(host)} - set(EVERYWHERE)
     if host in EVERYWHERE:
         own |= set(_own_names())
     hosts = {f"{one}:{port}" for one in own} | (own if port == 80 else set())
-    token = None if is_loopback(host) else secrets.token_urlsafe(24)
-    return Access(frozenset(hosts), f"attlas-{port}", token)
+    return Access(frozenset(hosts), f"attlas-{port}", not is_loopback(host))
 
 
 def is_loopback(host: str) -> bool:
@@ -131,7 +133,19 @@ def _own_names() -> list[str]:
         found = {str(one[4][0]) for one in socket.getaddrinfo(name, None)}
     except OSError:
         found = set()
+    found |= set(_outward())
     return [name, *sorted(_bracketed(one.partition("%")[0]) for one in found)]
+
+
+def _outward() -> Iterator[str]:
+    """The addresses from which this machine would send to others, which its name may not have.
+
+    Nothing is sent: a socket for datagrams only looks for its way.
+    """
+    for family, other in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as one:
+            one.connect((other, 9))
+            yield str(one.getsockname()[0])
 
 
 @dataclass(frozen=True)
@@ -205,7 +219,7 @@ def check_method(request: Request, _: Access) -> None:
 
 def check_token(request: Request, access: Access) -> None:
     """Where others can reach this server, refuse readers without its cookie."""
-    if access.token is None or request.path.startswith(PUBLIC):
+    if not access.is_private or request.path.startswith(PUBLIC):
         return
     if not equal(request.cookie(access.cookie), access.session):
         raise Refusal(
@@ -235,7 +249,11 @@ def check_change(request: Request, access: Access) -> None:
     if not request.all(HEADER):
         raise Refusal(403, "Changes are sent by the pages of this server (header X-Attlas).")
     if not equal(request.cookie(access.cookie), access.session):
-        raise Refusal(403, "This page is from before the server was started: load it again.")
+        raise Refusal(
+            403,
+            "Changes need the token of this server: open the address that the terminal printed "
+            "at its start.",
+        )
 
 
 CHECKS = (check_size, check_host, check_method, check_origin, check_token, check_change)
@@ -265,7 +283,6 @@ class Guard:
             if (target := self._exchange(request)) is not None:
                 await answer.redirect(target, self._cookie)
             else:
-                answer.cookie = self._first_cookie(request)
                 for check in CHECKS:
                     check(request, self.access)
                 await self.app(scope, await _bounded(request, receive), answer.send)
@@ -288,7 +305,7 @@ class Guard:
 
     def _exchange(self, request: Request) -> str | None:
         """The address without the token, if it has the right one: the cookie takes its place."""
-        if self.access.token is None or request.changes:
+        if request.changes:
             return None
         fields = parse_qsl(request.query.decode("latin-1"), keep_blank_values=True)
         given = [value for name, value in fields if name == TOKEN]
@@ -302,13 +319,6 @@ class Guard:
     @property
     def _cookie(self) -> str:
         return f"{self.access.cookie}={self.access.session}; Path=/; HttpOnly; SameSite=Strict"
-
-    def _first_cookie(self, request: Request) -> str | None:
-        """The cookie that a page sets on loopback; where there is a token, only that earns one."""
-        has = equal(request.cookie(self.access.cookie), self.access.session)
-        return (
-            self._cookie if self.access.token is None and request.wants_page and not has else None
-        )
 
 
 def _plain(path: str) -> str:
@@ -350,7 +360,6 @@ class _Answer:
 
     def __init__(self, send: Send, request: Request) -> None:
         self._send, self._request = send, request
-        self.cookie: str | None = None  # to be set, unless the answer is an error
         self.status = 0
 
     async def send(self, message: Message) -> None:
@@ -365,8 +374,6 @@ class _Answer:
         out = [(name, value) for name, value in own if name.lower().decode() not in HEADERS]
         if not any(name.lower() == b"cache-control" for name, _ in out):
             out.append((b"cache-control", b"no-store"))
-        if self.cookie is not None and self.status < 400:
-            out.append((b"set-cookie", self.cookie.encode()))
         return [*out, *fixed]
 
     async def _whole(self, status: int, headers: dict[str, str], body: bytes = b"") -> None:
@@ -376,8 +383,7 @@ class _Answer:
         await self.send({"type": "http.response.body", "body": body})
 
     async def redirect(self, target: str, cookie: str) -> None:
-        self.cookie = cookie
-        await self._whole(303, {"location": target})
+        await self._whole(303, {"location": target, "set-cookie": cookie})
 
     async def error(self, status: int, sentence: str, number: str = "") -> None:
         if self.status:  # it has begun: the connection ends here

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from attlas.views.majority import weights_of
 from attlas.views.texts import excerpt
 
 if TYPE_CHECKING:
@@ -78,11 +79,15 @@ class TextList:
     @property
     def has_predictions(self) -> bool:
         """Whether what a model predicts of these texts is known."""
-        of_texts = self.study.study_with_table("texts")
-        return self.study.has("explanations") and (
-            self.study.study_with_table("explanations").manifest["corpus"].get("fingerprint")
-            == of_texts.manifest["corpus"].get("fingerprint")
-        )
+        return self.study.has("explanations")
+
+    @property
+    def predictor(self) -> str:
+        """The model that predicts, where it is not that of the study."""
+        if not self.has_predictions:
+            return ""
+        own, other = self.study.manifest, self.study.study_with_table("explanations").manifest
+        return "" if weights_of(own) & weights_of(other) else str(other["model"]["name"])
 
     def choices(self, column: str) -> list[str]:
         """What a column contains, for a menu; nothing if that is too much or one value only."""
@@ -123,19 +128,32 @@ class TextList:
         return [place for place in places if place in with_words]
 
     def _with_words(self, words: str) -> Iterator[int]:
-        """Where the texts are that contain some words, in any case; a part of texts at a time."""
+        """Where the texts are that contain some words, in any case."""
         import pyarrow.compute as pc
+
+        def fits(rows: Any) -> Any:
+            return pc.or_(
+                pc.match_substring(rows["content"], words, ignore_case=True),
+                pc.match_substring(rows["text"], words, ignore_case=True),
+            )
+
+        return self._fitting(fits)
+
+    def place_of(self, content: str) -> int | None:
+        """Where the text with this content is; texts of two studies are the same by content."""
+        import pyarrow.compute as pc
+
+        return next(self._fitting(lambda rows: pc.equal(rows["content"], content)), None)
+
+    def _fitting(self, fits: Callable[[Any], Any]) -> Iterator[int]:
+        """Where the texts are that fit; a part of the table at a time."""
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(self.study.table_file("texts")) as file:
             start = 0
             for group in range(file.metadata.num_row_groups):
                 rows = file.read_row_group(group, ["text", "content"])
-                fits = pc.or_(
-                    pc.match_substring(rows["content"], words, ignore_case=True),
-                    pc.match_substring(rows["text"], words, ignore_case=True),
-                )
-                yield from (start + int(at) for at in fits.to_numpy().nonzero()[0])
+                yield from (start + int(at) for at in fits(rows).to_numpy().nonzero()[0])
                 start += rows.num_rows
 
     def place(self, text: str) -> int | None:

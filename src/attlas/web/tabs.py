@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attlas.web.library import Entry
 
-PLAIN = re.compile(r"[\w.:/-]+")  # a name that a command can have without quotes
+if TYPE_CHECKING:
+    from attlas.studies.opened import Study
+    from attlas.views.section import Section
+
+PLAIN = re.compile(r"[\w.:/][\w.:/-]*")  # a name that a command can have without quotes
 
 
 @dataclass(frozen=True)
@@ -110,9 +115,24 @@ TABS = (
 TAB = {one.name: one for one in TABS}
 
 
+def filled_tabs(study: Study) -> frozenset[str]:
+    """The pages that have something to show of a study; others name the command that fills them."""
+    from attlas.catalogue import sections
+    from attlas.views.section import shown
+
+    able = [one for _, one in shown(study, sections())]
+    names = {tab.name for tab in TABS for one in able if is_shown(one, tab)}
+    return frozenset({*names, "try", *(["texts"] if study.has("texts") else [])})
+
+
+def is_shown(section: Section, tab: Tab) -> bool:
+    """Whether a page draws a section: that of all heads, also for the numbers it has of them."""
+    return section.group in tab.groups or (tab.name == "atlas" and bool(section.columns))
+
+
 def command(tab: Tab, entry: Entry) -> str:
     """The command that makes what a page lacks, with the names of a study."""
-    return tab.command.format(**_names(entry.manifest), folder=entry.shown)
+    return tab.command.format(**_names(entry.manifest), folder=shlex.quote(entry.shown))
 
 
 def _names(manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -123,8 +143,11 @@ def _names(manifest: Mapping[str, Any]) -> dict[str, str]:
     {'corpus': 'reviews.csv', 'model': ' --model bert-base-uncased'}
     >>> _names({"corpus": {"name": "embedded:messages (35 texts)"}, "model": None})
     {'corpus': 'embedded:messages', 'model': ''}
+    >>> _names({"corpus": {"name": "list"}})["corpus"]  # texts that were given in Python
+    'YOUR.csv'
     """
     corpus = str((manifest.get("corpus") or {}).get("name", "")).partition(" (")[0]
     model = str((manifest.get("model") or {}).get("name", ""))
     named = f" --model {model}" if PLAIN.fullmatch(model) else ""
-    return {"corpus": corpus if PLAIN.fullmatch(corpus) else "YOUR.csv", "model": named}
+    is_named = PLAIN.fullmatch(corpus) and not corpus.isidentifier()
+    return {"corpus": corpus if is_named else "YOUR.csv", "model": named}

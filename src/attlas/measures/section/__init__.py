@@ -68,7 +68,7 @@ from attlas.views import charts
 from attlas.views.numbers import decimal
 from attlas.views.overlay import Overlay, overlay
 from attlas.views.parts import TintedText
-from attlas.views.section import Figure, Section, Tables, head_figure, prose
+from attlas.views.section import Figure, LaterChart, Section, Tables, head_figure, prose
 from attlas.views.tables import text_table
 from attlas.views.texts import EXAMPLE_TEXTS, within_budget
 
@@ -170,7 +170,8 @@ def _heatmap(study: Tables) -> list[Figure]:
         return []
     words = TEXT["heatmap"]
     tiles = (profiles.head_tiles(table, uniform),)
-    out = [replace(words.figure("corpus", profiles.head_pictures(table, uniform)), page=tiles)]
+    every = LaterChart(lambda: profiles.head_pictures(table, uniform))
+    out = [replace(words.figure("corpus", every), page=tiles)]
     if study.has("importance"):
         chart = profiles.head_pictures(table, None, study.table("importance"))
         out.append(words.figure("corpus-scaled-by-importance", chart))

@@ -6,9 +6,9 @@ import { changeAt, changeWords } from "attlas/head_change.js";
 import { Chosen, Heads } from "attlas/head_columns.js";
 import { drawHeads } from "attlas/heads.js";
 
-const TITLES = [
-  ["a", "A", ""],
-  ["b", "B", "same scale as A"],
+const titles = ([a, b]) => [
+  ["a", "A", a],
+  ["b", "B", [b, "same scale as A"].filter(Boolean).join("; ")],
   ["difference", "B − A", "green rose, purple fell"],
 ];
 
@@ -27,7 +27,7 @@ class ThreeGrids {
     this.answer = element("p", { class: "answer" });
     this.read = element("p", { class: "read-out", role: "status", "aria-live": "polite" });
     el.classList.add("attlas-changes");
-    const panels = TITLES.map(([key, title, note]) => this.panel(key, title, note));
+    const panels = titles(this.data.names).map(([key, title, note]) => this.panel(key, title, note));
     el.replaceChildren(
       element("div", { class: "choose" }, this.menu.label),
       this.answer,

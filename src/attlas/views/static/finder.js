@@ -23,6 +23,9 @@ class Finder {
     this.bars = element("div", { class: "histogram", "aria-hidden": "true" });
     this.slider = element("input", { type: "range", min: 0, max: STEPS, step: 1 });
     this.slider.addEventListener("input", () => this.drawList());
+    this.slider.addEventListener("change", () => {
+      this.chosen.share("cut", [this.chosen.column.name, Number(this.slider.value)]);
+    });
     this.list = element("div");
     el.classList.add("attlas-finder");
     el.replaceChildren(this.says, this.bars, this.slider, this.list);
@@ -48,7 +51,9 @@ class Finder {
     this.low = Math.min(0, ...values);
     this.high = Math.max(...values, this.low + 1e-12);
     const middle = (values[Math.min(values.length - 1, 4)] - this.low) / (this.high - this.low);
-    this.slider.value = Math.round(middle * STEPS);
+    const [name, step] = [this.chosen.model.get("cut")].flat(); // as it was moved on this page
+    const moved = name === column.name && Number.isFinite(step);
+    this.slider.value = moved ? step : Math.round(middle * STEPS);
     this.slider.setAttribute("aria-label", `Threshold of ${column.label}`);
     this.all = false;
     this.drawBars(values);

@@ -6,7 +6,8 @@ import { changeAt, changeWords, signed } from "attlas/head_change.js";
 import { Chosen, Heads } from "attlas/head_columns.js";
 import { axis, decimal, known, ticks } from "attlas/numbers.js";
 
-const FEW = 14; // heads that are shown at first
+const FEW = 14; // heads that are shown at first, of those that count
+const LEAST = 5; // also where none does
 const ROW = 24; // pixels
 const NARROW = 560; // pixels below which A and B are written instead of drawn
 const SHADE = 0.72; // of what rose or fell
@@ -54,7 +55,7 @@ class Ranking {
     this.width = this.el.clientWidth || 700;
     const { order, counts } = this.column;
     const head = this.chosen.head;
-    const shown = this.all ? [...order] : order.slice(0, FEW);
+    const shown = this.all ? [...order] : order.slice(0, Math.min(FEW, Math.max(LEAST, counts)));
     if (head >= 0 && !shown.includes(head) && order.includes(head)) shown.push(head);
     this.scales(shown);
     const label = this.chosen.column.label;

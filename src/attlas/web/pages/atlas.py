@@ -14,10 +14,11 @@ from attlas.web.body import drawn_sections, page_body
 from attlas.web.frame import library_of, render, study_page
 from attlas.web.library import Entry, Library, UnknownStudyError
 from attlas.web.pages.sections import empty, head_base
-from attlas.web.tabs import TAB, TABS
+from attlas.web.tabs import TAB, TABS, is_shown
 
 if TYPE_CHECKING:
     from attlas.studies.opened import Study
+    from attlas.views.all_heads import Drawn
 
 router = APIRouter(include_in_schema=False)
 ATLAS = TAB["atlas"]
@@ -58,6 +59,11 @@ def check_head(entry: Entry, name: str) -> tuple[int, int]:
     return layer, index
 
 
+def sections_of_heads(study: Study) -> list[Drawn]:
+    """The sections that declare numbers of heads, and those on attention; others are not drawn."""
+    return drawn_sections(study, lambda one: is_shown(one, ATLAS))
+
+
 def atlas_body(study: Study, entry: Entry, library: Library) -> Markup:
     """All heads, and below them the sections on attention."""
     from attlas.catalogue import sections
@@ -68,7 +74,7 @@ def atlas_body(study: Study, entry: Entry, library: Library) -> Markup:
 
     every, page = sections(), PageData()
     found = opening(findings(study, every))
-    drawn = library.kept(entry, drawn_sections)
+    drawn = library.kept(entry, sections_of_heads)
     heads, chosen = head_workbench(study, every, drawn, found, page)
     several = len(origins(study, every)) > 1
     own = [one for one in drawn if one[1].group in ATLAS.groups]
@@ -103,6 +109,6 @@ def head_body(study: Study, entry: Entry, library: Library) -> Markup:
 
     page, every = PageData(), sections()
     found = opening(findings(study, every))
-    heads, _ = head_workbench(study, every, library.kept(entry, drawn_sections), found, page)
+    heads, _ = head_workbench(study, every, library.kept(entry, sections_of_heads), found, page)
     words = {"heads": heads, "empty": empty(ATLAS, entry) if heads is None else ""}
     return page_body(render("head.html", **words), page, {}, head_base(entry))

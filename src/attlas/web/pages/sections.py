@@ -9,9 +9,9 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from markupsafe import Markup
 
 from attlas.web.body import drawn_sections, page_body
-from attlas.web.frame import render, study_page
+from attlas.web.frame import library_of, render, study_page
 from attlas.web.library import Entry
-from attlas.web.tabs import TAB, TABS, Tab, command
+from attlas.web.tabs import TAB, TABS, Tab, command, filled_tabs, is_shown
 
 if TYPE_CHECKING:
     from attlas.studies.opened import Study
@@ -20,9 +20,13 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/s/{study}")
-def first_page(study: str) -> RedirectResponse:
-    """The address of a study leads to its heads."""
-    return RedirectResponse(f"/s/{study}/{TABS[0].name}", 307)
+def first_page(request: Request, study: str) -> RedirectResponse:
+    """The address of a study leads to the first of its pages that has something to show."""
+    library = library_of(request)
+    entry = library.entry(study)
+    filled = library.kept(entry, filled_tabs) if entry.is_open else ()
+    first = next((one for one in TABS if one.name in filled), TABS[0])
+    return RedirectResponse(f"/s/{entry.id}/{first.name}", 307)
 
 
 @router.get("/s/{study}/{tab}")
@@ -43,7 +47,7 @@ def sections_body(study: Study, entry: Entry, tab: Tab) -> Markup:
     from attlas.views.placed import PageData
     from attlas.views.report import section_parts
 
-    drawn = drawn_sections(study, tab.groups)
+    drawn = drawn_sections(study, lambda one: is_shown(one, tab))
     if not drawn:
         return page_body(empty(tab, entry), None, {}, head_base(entry))
     page = PageData()
@@ -60,5 +64,5 @@ def empty(tab: Tab, entry: Entry) -> Markup:
 
 
 def head_base(entry: Entry) -> str:
-    """What the address of a head begins with."""
-    return f"/s/{entry.id}/head/"
+    """What the address of a head begins with: its own page, or its changes in a comparison."""
+    return f"/s/{entry.id}/{'head/' if entry.has_heads else 'compare?head='}"

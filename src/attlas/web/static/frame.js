@@ -8,7 +8,7 @@ import { fillStudies } from "attlas.web/studies.js";
 
 // shared values that an address has
 const KEPT = [
-  ...["head", "column", "across", "threshold", "selection"],
+  ...["head", "column", "across", "cut", "threshold", "selection"],
   ...["tint", "units", "method", "view", "region", "attention", "keep"],
 ];
 const root = document.documentElement;
@@ -23,6 +23,7 @@ function read(text) {
   }
 }
 const written = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+const isNone = (value) => (value ?? "{}") === "{}" || JSON.stringify(value) === "{}";
 
 // What the address says is chosen.
 function chosenIn(query) {
@@ -36,7 +37,7 @@ function addressOf(name, value) {
   const url = new URL(location);
   if (name === "head" && root.dataset.page === "head") {
     url.pathname = url.pathname.replace(/[^/]*$/, value || "");
-  } else if (value === undefined || value === null) url.searchParams.delete(name);
+  } else if (isNone(value)) url.searchParams.delete(name);
   else url.searchParams.set(name, written(value));
   return url;
 }
@@ -90,6 +91,14 @@ function startControls() {
   document.getElementById("study")?.addEventListener("change", (event) => {
     location.assign(event.target.value);
   });
+  for (const select of document.querySelectorAll("select[data-query]")) {
+    select.addEventListener("change", () => {
+      const url = new URL(location);
+      if (select.value) url.searchParams.set(select.dataset.query, select.value);
+      else url.searchParams.delete(select.dataset.query);
+      location.assign(url);
+    });
+  }
   for (const button of document.querySelectorAll("#copy-link, button[data-copy]")) {
     button.hidden = !navigator.clipboard; // which browsers give this machine or https only
     button.addEventListener("click", () => copy(button, button.dataset.copy ?? location.href));

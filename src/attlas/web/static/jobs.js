@@ -131,7 +131,7 @@ class Jobs {
   }
   action({ name, state, study }) {
     if (state === "finished") {
-      return study ? element("a", { href: `/s/${study}/atlas` }, "open") : "";
+      return study ? element("a", { href: `/s/${study}` }, "open") : "";
     }
     const verb = state === "running" || state === "queued" ? "cancel" : "resume";
     const button = element("button", { type: "button", "aria-label": `${verb} ${name}` }, verb);
