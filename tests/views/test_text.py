@@ -49,15 +49,25 @@ def expected_tints(received: Any, uniform: Any, special: Any) -> list[int]:
     return [max(1, round(min(1.0, size / top) * STEPS)) if size > 0 else 0 for size in sizes]
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def without_first(received: Any, uniform: Any, first: int) -> tuple[Any, Any]:
+    """Shares of what all words but one receive, with the same sum as in uniform attention."""
+    others = np.arange(len(received)) != first
+    return received * others * uniform[others].sum() / received[others].sum(), uniform
+
+
+@pytest.mark.parametrize(("family", "sink"), [("bert", ""), ("gpt2", "in"), ("gpt2", "out")])
 def test_tints_start_at_each_words_own_uniform_attention(
-    family: str, tmp_path: Path, browser: Any
+    family: str, sink: str, tmp_path: Path, browser: Any
 ) -> None:
     seen = attlas.attention(tiny(family), SENTENCE)
     words = seen.batch.words[0]
     special = np.isin(np.arange(len(words)), words.of[seen.special])
     page = page_of(browser, seen, tmp_path)
     colours = page.evaluate(COLOURS)
+    assert page.locator("[data-sink]").count() == (2 if sink else 0)
+    if sink:
+        assert page.locator("[data-sink=out]").get_attribute("aria-pressed") == "true"
+        page.click(f"[data-sink={sink}]")
     for view, parts in (
         ("", (slice(None), slice(None))),
         ("L1", (1, slice(None))),
@@ -67,6 +77,8 @@ def test_tints_start_at_each_words_own_uniform_attention(
         values = seen.by_head.numpy()[parts].reshape(-1, len(seen.tokens)).mean(0)
         own = seen.uniform.numpy()[parts[0]].reshape(-1, len(seen.tokens)).mean(0)
         received, uniform = (np.bincount(words.of, one, len(words)) for one in (values, own))
+        if sink == "out":
+            received, uniform = without_first(received, uniform, words.of[0])
         shown = page.locator(WORDS).evaluate_all(TINTS)
         levels = [
             colours.index(one.replace(" ", ", ").replace(",,", ",")) if one else 0 for one in shown
@@ -78,6 +90,7 @@ def test_tints_start_at_each_words_own_uniform_attention(
     legend = page.locator(".attlas-text .legend").inner_text()
     assert "×1, own uniform" in legend
     assert "no tint at or below uniform attention" in legend
+    assert ("without the first token" in legend) == (sink == "out")
     page.emulate_media(color_scheme="dark")
     page.wait_for_function("document.querySelector('.attlas-text').dataset.theme === 'dark'")
     assert page.locator(WORDS).evaluate_all(TINTS) != shown

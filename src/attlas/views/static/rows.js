@@ -56,6 +56,13 @@ class TextRows {
     this.exact = new Map(); // numbers of a word in a view, of a host
     [this.layers, this.heads] = data.shape ?? [0, 0];
   }
+  // Whether no query sees a later key, as in a decoder; the first token is then often a sink.
+  get causal() {
+    const { stop, always } = this.visible ?? {};
+    const size = this.tokenCount;
+    return Boolean(stop) && size > 1 && always.every((one) => one.every((key) => key === 0))
+      && stop.every((end, at) => end <= (at % size) + 1);
+  }
   // Whether it is known who attends to whom.
   get hasRows() {
     return Boolean(this.codes || this.tops);

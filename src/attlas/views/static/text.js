@@ -140,8 +140,28 @@ class TextView {
       [["words", "words"], ["tokens", "tokens"]],
       (name) => this.share({ units: name }),
     );
-    place.append(this.level.place, this.legend);
+    place.append(this.level.place);
+    if (this.text.causal) place.append(this.sinkSwitch());
+    place.append(this.legend);
     return place;
+  }
+  // In a decoder most attention goes to the first token: without it, words are told apart.
+  sinkSwitch() {
+    const ways = [["out", "left out"], ["in", "counted"]];
+    this.sink = switchOf("first token", "sink", ways, (way) => this.share({ sink: way }));
+    return element("span", { class: "choice" }, "first token", this.sink.place);
+  }
+  get leavesSink() {
+    const side = this.by === "received" || this.by === "attends";
+    return side && this.text.causal && this.model.get("sink") !== "in";
+  }
+  // Shares of what all words but the first receive, against their shares in uniform attention.
+  withoutSink({ values, uniform }) {
+    const first = this.units.of[0];
+    const sum = (all) => all.reduce((total, one, unit) => total + (unit === first ? 0 : one), 0);
+    const scale = sum(uniform) / sum(values);
+    if (!Number.isFinite(scale)) return { values, uniform };
+    return { values: values.map((one, unit) => (unit === first ? 0 : one * scale)), uniform };
   }
   // What the page, or a notebook, keeps: all texts of a page follow it, and its address has it.
   share(values) {
@@ -306,7 +326,7 @@ class TextView {
   retint() {
     const isSpecial = (unit) => this.units.special.has(unit);
     this.shown = this.numbers();
-    const { values, uniform } = this.shown;
+    const { values, uniform } = this.leavesSink ? this.withoutSink(this.shown) : this.shown;
     const { tints, most } = uniform
       ? tintsAbove(values, uniform, isSpecial)
       : tintsOf(values, isSpecial);
@@ -317,6 +337,7 @@ class TextView {
     });
     this.overview.draw();
     this.tint.press(this.by);
+    this.sink?.press(this.model.get("sink") === "in" ? "in" : "out");
     this.showLegend(most);
     this.showTable();
   }
@@ -352,7 +373,9 @@ class TextView {
     const plain = ["0 (no control)", "", scored(most)];
     const ticks = this.by !== "score" ? ratios : signed ? ends : plain;
     const row = element("div", {}, ...ticks.map((one) => element("span", {}, one)));
-    const scale = this.by === "score" ? "" : "no tint at or below uniform attention; log scale";
+    const left = this.leavesSink ? "without the first token, shares of the rest; " : "";
+    const never = "no tint at or below uniform attention; log scale";
+    const scale = this.by === "score" ? "" : left + never;
     const own = this.data.averaged && this.view ? titleOf(this.view) : ""; // it has no single heads
     const note = this.follows ? own : scale;
     const seams = element("span", { class: "seams" }, seamWords(this.data.seams ?? []));
@@ -715,7 +738,7 @@ export default {
       view.restore();
       view.say();
     };
-    for (const name of ["tint", "method"]) onChange(model, name, tinted, signal);
+    for (const name of ["tint", "method", "sink"]) onChange(model, name, tinted, signal);
     onChange(model, "selection", () => view.follow(), signal);
     const heard = (content, buffers) => view.hear(content, buffers);
     model.on("msg:custom", heard);

@@ -9,7 +9,7 @@ import { fillStudies } from "attlas.web/studies.js";
 // shared values that an address has
 const KEPT = [
   ...["head", "column", "across", "cut", "threshold", "selection"],
-  ...["tint", "units", "method", "view", "region", "attention", "keep"],
+  ...["tint", "units", "sink", "method", "view", "region", "attention", "keep"],
 ];
 const root = document.documentElement;
 const content = (name) => document.getElementById(name)?.textContent;
