@@ -204,11 +204,12 @@ class TextAttention(Shown):
     @property
     def numbers(self) -> TextNumbers:
         """The numbers that views draw, as arrays."""
+        from attlas.views.findings import model_name
         from attlas.views.text_page import TextNumbers
 
         words = self.batch.words[0]
         return TextNumbers(
-            self.model,
+            model_name(self.model),
             self.batch.texts[0].id,
             self.text,
             self.tokens,
