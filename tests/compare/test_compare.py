@@ -81,6 +81,8 @@ def test_a_head_that_is_switched_off_is_named_and_no_other(planted: Study) -> No
     assert found
     assert {one.claim.words.split()[0] for one in found} == {"L2H2"}
     assert found[0].verdict == "signal"
+    (grids,) = sections()["compare"].figures(planted)[0].page
+    assert grids.data["names"] == ["whole", "planted"]
 
 
 def test_two_identical_studies_give_no_head(folder: Path, tmp_path: Path) -> None:

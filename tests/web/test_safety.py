@@ -171,7 +171,7 @@ def test_on_loopback_reading_needs_no_token_and_changing_does() -> None:
         assert "set-cookie" not in page.headers
     refused = other.post("/change", json={}, headers=CHANGE)
     assert refused.status_code == 403
-    assert "the address that the terminal printed" in refused.json()["error"]
+    assert "open the address that the terminal printed" in refused.json()["error"]
     assert opened().post("/change", json={}, headers=CHANGE).status_code == 200
 
 

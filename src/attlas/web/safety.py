@@ -251,8 +251,8 @@ def check_change(request: Request, access: Access) -> None:
     if not equal(request.cookie(access.cookie), access.session):
         raise Refusal(
             403,
-            "Changes need the token of this server: open the address that the terminal printed "
-            "at its start.",
+            "Without the token of this server pages can only be read: open the address that the "
+            "terminal printed at its start.",
         )
 
 
