@@ -14,6 +14,7 @@ import attlas
 from attlas.catalogue import MEASURES
 from attlas.measures.head_distance import HeadDistance
 from attlas.measures.head_map import behaviours, head_map, neighbours, square, within_layers
+from attlas.measures.section import profiles
 from attlas.testing import assert_same, tiny
 from tests.builders.heads import TEXTS, joined, run, tables
 from tests.builders.studies import table_bytes
@@ -289,3 +290,20 @@ def test_a_study_that_was_broken_off_has_the_same_bytes(tmp_path, monkeypatch):
     whole = table_bytes(tmp_path / "whole")
     assert {"head_map.parquet", "head_neighbours.parquet", "special_gradient.parquet"} <= set(whole)
     assert table_bytes(tmp_path / "broken") == whole
+
+
+def test_what_is_attended_to_has_one_colour_in_all_charts():
+    columns = [one for panel in profiles.SURFACE for one in panel]
+    heads = {"layer": [0, 1], "head": [0, 0]}
+    surface = pd.DataFrame({**heads, **dict.fromkeys(columns, 0.1)})
+    sorts = ("sep", "cls", "punctuation", "other")
+    gradient = pd.DataFrame({**heads, **dict.fromkeys(sorts, 0.1)})
+    drawn = [profiles.surface_by_layer(surface), profiles.gradient_by_layer(gradient)]
+    found = {}
+    for panel in (panel for chart in drawn for panel in chart.to_dict()["hconcat"]):
+        scale = panel["layer"][0]["encoding"]["color"]["scale"]
+        for name, colour in zip(scale["domain"], scale["range"], strict=True):
+            assert found.setdefault(name, colour) == colour
+    assert len(found) == len({*found.values()}) == 9
+    (cls,) = profiles.behaviour_colours(["[CLS]"])
+    assert cls == found["[CLS]"]

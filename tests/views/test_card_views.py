@@ -45,6 +45,12 @@ def page_with(study: Study, path: Path) -> Path:
     return path
 
 
+# The words of a picture, and whether they stand inside it; where the cells of a row begin.
+ENDS = """all => all.map(one => [one.textContent,
+  one.getBoundingClientRect().right <= one.ownerSVGElement.getBoundingClientRect().right + 1])"""
+TOPS = "all => all.map(one => one.getBoundingClientRect().top)"
+
+
 def opened(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]:
     page, wrong = open_page(browser, path, **options)
     page.wait_for_selector("[data-drawn]")
@@ -204,6 +210,13 @@ def test_hostile_texts_on_a_phone_and_at_twice_the_size(
         assert "שלום" in words
         assert page.locator(".attlas-card :is(b b, i, script, p p)").count() == 0
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        curve = page.locator("figure", has=page.get_by_text("Components by weight"))
+        ends = curve.locator("svg text").evaluate_all(ENDS)
+        assert ["uniform", True] in ends  # the control is named, inside the picture
+        if width < 500:
+            row = page.locator(".comparisons tbody tr").first
+            places = row.locator("th, td").evaluate_all(TOPS)
+            assert places[0] < min(places[1:])  # the name has a line of its own
         buttons = page.locator("button:visible, select:visible").evaluate_all(
             "all => all.map(one => one.getBoundingClientRect()).map(one => [one.width, one.height])"
         )
