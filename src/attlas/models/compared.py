@@ -91,7 +91,7 @@ def _lengths(model: Model, n_maps: int) -> list[int]:
     """How many tokens the texts have: a few, and more than any window of the configuration."""
     windows = [
         int(size)
-        for config in sub_configs([model.part.config])
+        for config in sub_configs([model.network.config])
         for name in WINDOWS
         for size in _sizes(getattr(config, name, None))
     ]
