@@ -17,6 +17,7 @@ from attlas.explain import Explanations, explain
 from attlas.explain.section.aligned import (
     AlignedText,
     AlignedTexts,
+    TextAgreement,
     aligned_text,
     explanation_text,
     study_texts,
@@ -127,6 +128,16 @@ def test_a_picture_of_every_text(texts: AlignedTexts) -> None:
         names = [node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")]
         assert one.words[1][:12] in {(name or "").rstrip("…")[:12] for name in names}
     assert "The first 240 of 1,500 words." in names
+
+
+def test_a_picture_names_its_method_its_axis_and_the_level_of_its_band() -> None:
+    one = long_text()
+    band: dict[str, Any] = {"low": -0.1, "high": 0.3, "level": 0.92, "shifts": 23, "kept": 24}
+    row = TextAgreement("rollout", "saliency", "all", 0.4, **band)
+    svg = ElementTree.fromstring(aligned_svg(replace(one, agreement=(row,))))
+    names = [node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert "Kendall's tau in this text; band: 92% of circular shifts (grey)" in names
+    assert {"0.0", "0.2", "0.4"} <= set(names)
 
 
 def test_one_explanation_has_the_attention_of_all_heads() -> None:

@@ -211,6 +211,14 @@ def test_lines_are_the_weights_above_uniform_attention(seen: TextAttention) -> N
     assert svg.count("<line ") == expected
 
 
+def test_lines_say_that_faint_weights_have_none() -> None:
+    """Of many tokens, uniform attention is below the faintest line."""
+    few, many = (attlas.attention(tiny("bert"), "a cat . " * n).lines(1, 2) for n in (2, 20))
+    faint = ", or below .02"
+    assert [faint in one.caption for one in (few, many)] == [False, True]
+    assert f"no line: uniform attention or less{faint}" in str(many.draw(400))
+
+
 def test_a_matrix_starts_at_uniform_attention_over_what_a_query_sees() -> None:
     random = np.random.default_rng(0)
     weights = np.tril(random.random((2, 6, 6)) + 0.01)

@@ -27,7 +27,10 @@ Floats = npt.NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Overlay:
-    """One shaded text: `data` is what text.js draws; `words` and `tints` make a picture."""
+    """One shaded text: `data` is what text.js draws; `words` and `tints` make a picture.
+
+    `says` is what the tints of the picture mean, where they are not attention received.
+    """
 
     data: dict[str, Any]
     words: tuple[tuple[int, int], ...]  # characters from, to; -1 for a special token
@@ -35,6 +38,7 @@ class Overlay:
     content: str
     signed: bool = False  # for and against, in two colours
     darkest: float = 0.0  # how many times its uniform attention the darkest word receives
+    says: str = ""
 
     @property
     def html(self) -> str:

@@ -201,14 +201,18 @@ def legend_svg(
 
 
 def tinted_svg(overlay: Overlay, title: str = "", columns: int = COLUMNS) -> str:
-    """A shaded text with the legend of its tints, if they start at uniform attention."""
-    text = text_svg(overlay, title, columns)
-    if not overlay.darkest:
-        return text
-    darkest = f"{decimal(overlay.darkest, 1)}×"
-    return stacked(
-        text, legend_svg("no tint: uniform attention or less", darkest, svg_size(text)[0])
-    )
+    """A shaded text under its title and what its tints mean, and their legend.
+
+    The legend is of tints that start at uniform attention.
+    """
+    parts = [text_svg(overlay, columns=columns)]
+    width = svg_size(parts[0])[0]
+    if about := [line for line in (title, overlay.says) if line]:
+        parts.insert(0, heading_svg("", about, width))
+    if overlay.darkest:
+        darkest = f"{decimal(overlay.darkest, 1)}×"
+        parts.append(legend_svg("no tint: uniform attention or less", darkest, width))
+    return stacked(*parts)
 
 
 def _svg(content: str, width: float, height: float) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from attlas.core.alignment import word_sums
 from attlas.core.importance import received_by
 from attlas.support.errors import AttlasError, ModelError
-from attlas.views.lines import Lines, lines_svg
+from attlas.views.lines import FAINT, Lines, lines_svg
 from attlas.views.matrices import MOST_TOKENS, HeadCodes, HeadMatrices, weight_codes
 from attlas.views.matrix import MOST_CELLS, Matrix, matrix_svg, uniform_weights
 from attlas.views.notebook import Answer, Selection
@@ -65,6 +65,7 @@ def lines_figure(
     where = _where(one, layer, head)
     above = np.where(matrix.weights > matrix.uniform, matrix.weights, 0.0)
     lines = Lines("", matrix.tokens, above)
+    faint = f", or below {number(FAINT)}" if ((above > 0) & (above < FAINT)).any() else ""
 
     def draw(width: float) -> str:
         return stacked(
@@ -72,12 +73,13 @@ def lines_figure(
                 f"Attention weights, {where}", [_about(one), "queries left, keys right"], width
             ),
             lines_svg(lines, "", width),
-            legend_svg("no line: uniform attention or less", "1", width),
+            legend_svg(f"no line: uniform attention or less{faint}", "1", width),
         )
 
     caption = (
         f"Attention weights, {where} of {_about(one)}: queries on the left, keys on the right; the "
-        "darker a line, the larger the weight. Weights at or below uniform attention have no line."
+        f"darker a line, the larger the weight. Weights at or below uniform attention{faint} have "
+        "no line."
     )
     widget = _interactive(one, layer, head, selection, lambda: (LinedSentences((lines,)),))
     return PaperFigure(caption, _pairs_table(matrix), draw, interactive=widget)

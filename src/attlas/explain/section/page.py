@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from markupsafe import Markup
 from attlas.explain.section.aligned import AlignedTexts, explanation_text
 from attlas.explain.section.findings import named
 from attlas.explain.section.picture import aligned_svg
-from attlas.explain.section.texts import explained_line, is_signed
+from attlas.explain.section.texts import explained_line, is_signed, tints_line
 from attlas.support.files import write_bytes
 from attlas.support.outputs import PAGE, PICTURES, check_output
 from attlas.views.modules import page_scripts
@@ -19,7 +20,7 @@ from attlas.views.numbers import decimal
 from attlas.views.overlay import Overlay, score_overlay
 from attlas.views.page import framed, templates
 from attlas.views.parts import TEXT, TintedText
-from attlas.views.picture import stacked, text_svg, write_picture
+from attlas.views.picture import stacked, tinted_svg, write_picture
 
 if TYPE_CHECKING:
     from attlas.explain.explanation import Explanation
@@ -30,7 +31,8 @@ def explanation_overlay(explanation: Explanation) -> Overlay:
     scores = {explanation.method: explanation.scores, **explanation.parts}
     signed = dict.fromkeys(scores, is_signed(explanation.method))
     frame, content = explanation.to_frame(), explanation.text.text
-    return score_overlay(content, frame, scores, signed, explanation.word_of)
+    shown = score_overlay(content, frame, scores, signed, explanation.word_of)
+    return replace(shown, says=tints_line(explanation.method))
 
 
 def explanation_header(explanation: Explanation) -> str:
@@ -72,7 +74,7 @@ def explanation_panel(explanation: Explanation) -> Panel:
 
     def picture(words: bool) -> str:
         shown = drawn if words else drawn.without_words
-        svg = stacked(text_svg(shown), aligned_svg(aligned)) if words else text_svg(shown)
+        svg = stacked(tinted_svg(shown), aligned_svg(aligned)) if words else tinted_svg(shown)
         caption = f"{named(explanation.method)} of {explanation.model}"
         about = explanation_header(explanation) if words or not predicts_token else caption
         return picture_html(svg, about, "" if words else NOT_STORED)
@@ -91,7 +93,7 @@ def write_explanation(explanation: Explanation, path: str | Path, *, force: bool
     """Write the page to a file; to .svg, .png or .pdf, a picture of the shaded text."""
     path = check_output(path, (PAGE, *PICTURES), force)
     if path.suffix in PICTURES:
-        shown = text_svg(explanation_overlay(explanation), explanation_header(explanation))
+        shown = tinted_svg(explanation_overlay(explanation), explanation_header(explanation))
         svg = stacked(shown, aligned_svg(explanation_text(explanation)))
         return write_picture(svg, path.with_suffix(""), path.suffix[1:])[0]
     write_bytes(path, explanation_page(explanation).encode("utf-8", "replace"))

@@ -19,7 +19,7 @@ PER_LINE, LINES = 60, 4  # words of a line, lines of a picture
 STEP, LEFT, ABOVE, BELOW, LETTERS = 15, 34, 74, 54, 74  # pixels
 WIDTH = LEFT + STEP * PER_LINE + 8
 AMOUNT, CONTROL, INK, RULE = "#2068ab", "#b6bcc5", "#15181d", "#c5cad1"
-DOTS = 420  # width of the axis of agreement
+DOTS, TICK = 420, 0.2  # width of the axis of agreement, and how far its ticks are apart
 
 
 def ratios(row: Row) -> Floats:
@@ -67,6 +67,8 @@ def _line(one: AlignedText, start: int, stop: int) -> str:
         parts.append(_bar(x, axis - grey, grey, CONTROL))
         if up > grey:
             parts.append(_bar(x, axis - up, up - grey, AMOUNT))
+        if received[word] > top:  # the bar ends at the top of the scale
+            parts.append(_text(x + STEP / 2, axis - ABOVE - 3, f"{received[word]:.1f}", "middle"))
         if below is not None:
             value = float(below.values[word])
             colour = AMOUNT if not below.signed else SUPPORTS if value > 0 else OPPOSES
@@ -119,7 +121,15 @@ def _agreement(rows: tuple[TextAgreement, ...]) -> str:
     def x(value: float) -> float:
         return 330 + DOTS * (value - first) / (last - first)
 
-    parts = [_text(4, 13, "Kendall's tau in this text; band: 95% of circular shifts (grey)")]
+    levels = sorted({f"{one.level:.0%}" for one in rows if math.isfinite(one.level)})
+    span = " to ".join(dict.fromkeys((levels[0], levels[-1]))) if levels else ""
+    shifts = f"; band: {span} of circular shifts (grey)" if span else ""
+    parts = [_text(4, 13, f"Kendall's tau in this text{shifts}")]
+    bottom = 32 + 18 * len(rows)
+    for tick in range(math.ceil(first / TICK), math.floor(last / TICK) + 1):
+        at = x(tick * TICK)
+        parts.append(f'<path d="M{at:.1f} 22V{bottom - 8}" stroke="{RULE}" fill="none"/>')
+        parts.append(_text(at, bottom + 6, f"{tick * TICK:.1f}".replace("-", "\u2212"), "middle"))
     for at, one in enumerate(rows):
         y = 32 + 18 * at
         parts.append(_text(4, y + 4, shortened(f"{one.data['left']}, {one.keep}", 52)))
@@ -135,4 +145,4 @@ def _agreement(rows: tuple[TextAgreement, ...]) -> str:
                 f'<circle cx="{x(one.tau):.1f}" cy="{y}" r="4" fill="{inside}" stroke="{INK}"/>'
             )
             parts.append(_text(WIDTH - 8, y + 4, number(one.tau), "end"))
-    return _svg("".join(parts), 32 + 18 * len(rows))
+    return _svg("".join(parts), bottom + 14)

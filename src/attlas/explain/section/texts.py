@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from attlas.explain.kinds import METHODS, UNIFORM
+from attlas.explain.section.findings import named
 from attlas.views.numbers import decimal, percent
 from attlas.views.overlay import Overlay, score_overlay
 from attlas.views.section import Tables
@@ -61,4 +63,15 @@ def study_overlay(study: Tables, row: Mapping[str, Any]) -> tuple[str, Overlay]:
     about = rows.loc[methods[0]] if methods[0] in rows.index else rows.iloc[0]
     line = f"{row['text']} · {explained_line(about, str(about.get('of', 'probability')))}"
     signed = {method: is_signed(method) for method in methods}
-    return line, score_overlay(row["content"], tokens, scores, signed)
+    shown = score_overlay(row["content"], tokens, scores, signed)
+    return line, replace(shown, says=tints_line(methods[0]))
+
+
+def tints_line(method: str) -> str:
+    """What the tints of a picture without a script mean.
+
+    >>> tints_line("integrated_gradients"), tints_line("rollout")
+    ('Tints: integrated gradients (green supports, purple opposes)', 'Tints: attention rollout')
+    """
+    sides = " (green supports, purple opposes)" if is_signed(method) else ""
+    return f"Tints: {named(method)}{sides}"
