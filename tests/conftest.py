@@ -44,6 +44,8 @@ COSTLY_FILES = {
     "measures/test_several_measures.py",
     "measures/test_special_gradient.py",
     "models/test_hostile_models.py",
+    "models/test_model_types.py",
+    "support/test_processes.py",
     "topology/test_classifier.py",
     "tree/test_experiment.py",
     "views/test_claims.py",

@@ -470,6 +470,7 @@ def test_the_control_is_the_mean_over_all_orderings():
     assert np.all(np.abs(control - every.mean(0)) < 4 * every.std(0) / np.sqrt(20_000))
 
 
+@pytest.mark.costly
 def test_the_control_follows_from_the_marks_and_the_seed_alone():
     rng = np.random.default_rng(2)
     marked = rng.random(50) < 0.2

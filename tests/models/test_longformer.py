@@ -876,6 +876,7 @@ def test_the_embedded_model_lengthened_is_read_back(minilm: attlas.Model, tmp_pa
     close(states(again, text), states(long, text), terms_of(long.network))
 
 
+@pytest.mark.costly
 def test_the_embedded_long_model() -> None:
     model = attlas.load("embedded:long")
     assert (model.name, model.task, model.max_length, model.position_period) == (

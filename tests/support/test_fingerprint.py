@@ -297,6 +297,7 @@ def test_every_parameter_of_every_measure_counts(name: str) -> None:
     assert len(prints) == 1 + len(names)
 
 
+@pytest.mark.costly
 def test_code_counts_and_drawing_does_not(tmp_path: Path) -> None:
     """A changed byte counts where something is computed, not in views, papers, cli or testing."""
     package = tmp_path / "attlas"
@@ -449,6 +450,7 @@ CELLS = (
 )
 
 
+@pytest.mark.costly
 def test_what_a_function_of_a_notebook_calls_counts() -> None:
     """Another cell of the notebook has changed, not the class or the function itself."""
 
