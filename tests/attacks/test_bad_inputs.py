@@ -12,7 +12,7 @@ import pytest
 from tests.attacks.bad_inputs import bad_inputs, option_cases
 from tests.builders.processes import Run, Start
 
-COUNT, QUICK = 500, 40
+COUNT, QUICK = 560, 40
 MOST_SECONDS, MOST_BYTES = 10, 2**30
 CASES = bad_inputs(COUNT)
 

@@ -992,11 +992,13 @@ def test_heads_on_the_map_are_named_by_what_they_find(
     lines = findings(together)
     table = done["syntax"].table("syntax").set_index("relation")
     baseline = f"{table.loc['obj', 'baseline']:.2f}"
-    obj = next(line for line in lines if line.startswith("L0H3 finds direct objects (obj): 1.00 ["))
+    obj = next(
+        line for line in lines if line.startswith("L0H3 points from direct objects (obj) to their")
+    )
     assert re.search(rf"best fixed offset \([+-]\d+\) {baseline}", obj)
     for begins in (
-        "Attention predicts dependency trees: UAS ",
-        "Attention improves parsing over words and distances: UAS ",
+        "Attention predicts dependency trees: words with the right syntactic head (UAS) ",
+        "Attention improves parsing over words and distances: words with the right ",
     ):
         assert any(line.startswith(begins) for line in lines), begins
     best_head = done["coreference"].result["best"][0]
@@ -1004,5 +1006,5 @@ def test_heads_on_the_map_are_named_by_what_they_find(
         line.startswith(f"L{best_head['layer']}H{best_head['head']} finds the antecedents of all")
         for line in lines
     )
-    assert any("finds the syntactic heads of all words: " in line for line in lines)
+    assert any("points from words to their syntactic heads: " in line for line in lines)
     assert not any("nan" in line for line in lines)

@@ -47,6 +47,9 @@ HOW = {
     "options",
     "allow_pickle",
     "global_tokens",
+    "device",
+    "dtype",
+    "lens",
 }
 
 
@@ -254,7 +257,7 @@ CASES = {
         more=[
             name
             for name in declared(attlas.FitRelations)
-            if name not in ("max_length", "allow_pickle")
+            if name not in ("max_length", "allow_pickle", "device", "dtype", "lens")
         ],
     ),
     "topology": Case(

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,9 +132,23 @@ def _batch(model: Model, length: int) -> Batch | None:
     short = replace(model, limit=min(length, model.max_length or length))
     for words in (WORDS, ["a"]):
         text = Text("compared", " ".join(words[at % len(words)] for at in range(length)))
-        with suppress(ModelError):
+        with suppress(ModelError), _same_truncation(model.tokenizer):
             return next(iter(short.batches(short.encode([(0, text)]))))
     return None
+
+
+@contextmanager
+def _same_truncation(tokenizer: Any) -> Iterator[None]:
+    """While open, texts may be truncated: that is a setting of the tokenizer, which is put back."""
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
+    before = getattr(backend, "truncation", None)
+    try:
+        yield
+    finally:
+        if isinstance(before, dict):
+            backend.enable_truncation(**before)
+        elif backend is not None:
+            backend.no_truncation()
 
 
 def _reference(model: Model, batch: Batch) -> list[Tensor] | None:

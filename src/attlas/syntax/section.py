@@ -153,7 +153,7 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
     Where heads lie anywhere in a sentence, an offset often points beyond its end, and the best head
     of random weights does better.
     """
-    words, random = f"{head_name(row)} finds {_called(row['relation'])}", _random(row)
+    words, random = f"{head_name(row)} {_points(row)}", _random(row)
     offset = f"best fixed offset ({int(row['offset']):+d})"
     counts = {"n": row["n"], "group": str(row["relation"]), "head": head_of(row)}
     counts |= {"label": f"accuracy: {_called(row['relation'])}"}
@@ -167,6 +167,26 @@ def _claim(row: Mapping[Any, Any]) -> Claim:
         (row["random_difference_low"], row["random_difference_high"]) if _PAIRED in row else None
     )
     return Claim.against(words, row, rival, "random weights", columns, paired, **counts)
+
+
+def _points(row: Mapping[Any, Any]) -> str:
+    """What a head does, in its direction.
+
+    >>> _points({"relation": "det", "direction": "dependent->head"})
+    'points from determiners (det) to their syntactic heads'
+    >>> _points({"relation": "all", "direction": "head->dependent"})
+    'points from syntactic heads to their dependents'
+    """
+    is_all, to_heads = row["relation"] == "all", row["direction"] == "dependent->head"
+    if is_all:
+        ends = (
+            "words to their syntactic heads" if to_heads else "syntactic heads to their dependents"
+        )
+        return f"points from {ends}"
+    called = _called(row["relation"])
+    if to_heads:
+        return f"points from {called} to their syntactic heads"
+    return f"points to {called} from their syntactic heads"
 
 
 def _called(relation: str) -> str:

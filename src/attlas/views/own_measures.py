@@ -21,10 +21,10 @@ GRID = "A measure of your own, by head."
 def own_sections(study: Tables, sections: Mapping[str, Section]) -> dict[str, Section]:
     """A section for each table by head of a measure of one's own that no section shows."""
     shown = {table for one in sections.values() for table in (*one.needs, *one.columns)}
-    tables: Mapping[str, Any] = study.manifest.get("tables", {})
+    tables = study.manifest.get("tables")  # a list of names in old folders
     return {
         name: own_section(study, name, about["own"])
-        for name, about in tables.items()
+        for name, about in (tables.items() if isinstance(tables, Mapping) else ())
         if name not in shown and name not in sections
         if isinstance(about, dict) and about.get("kind") == "head" and "own" in about
     }

@@ -9,7 +9,7 @@ import numpy as np
 
 from attlas.support.arrays import Floats
 from attlas.views.colours import OPPOSES, SUPPORTS
-from attlas.views.numbers import number
+from attlas.views.numbers import number, percent
 from attlas.views.picture import SANS, SOFT, heading_svg, shortened, stacked, xml_text
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _agreement(rows: tuple[TextAgreement, ...]) -> str:
     def x(value: float) -> float:
         return 330 + DOTS * (value - first) / (last - first)
 
-    levels = sorted({f"{one.level:.0%}" for one in rows if math.isfinite(one.level)})
+    levels = sorted({percent(one.level) for one in rows if math.isfinite(one.level)})
     span = " to ".join(dict.fromkeys((levels[0], levels[-1]))) if levels else ""
     shifts = f"; band: {span} of circular shifts (grey)" if span else ""
     parts = [_text(4, 13, f"Kendall's tau in this text{shifts}")]

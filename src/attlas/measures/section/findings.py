@@ -104,7 +104,7 @@ def most_heads(claims: Sequence[Claim], words: str) -> list[Claim]:
             head=None,
             group="most heads",
             members="targets",
-            what="more than half of them give it at least",
+            what="half of them give it at least",
             further=f"{many:,} of {len(known):,} heads give it at least half of their attention; "
             f"the strongest is {best.words.partition(' ')[0]} ({decimal(best.value)}).",
             is_of_most=True,

@@ -27,7 +27,7 @@ class ThreeGrids {
     this.answer = element("p", { class: "answer" });
     this.read = element("p", { class: "read-out", role: "status", "aria-live": "polite" });
     el.classList.add("attlas-changes");
-    const panels = titles(this.data.names).map(([key, title, note]) => this.panel(key, title, note));
+    const panels = titles(this.data.names).map((one) => this.panel(...one));
     el.replaceChildren(
       element("div", { class: "choose" }, this.menu.label),
       this.answer,

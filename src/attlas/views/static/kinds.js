@@ -35,7 +35,7 @@ class Kinds {
   note() {
     const few = this.data.isWeak ? " Weak: fewer than 30 texts." : "";
     const marks = `Each mark is one of ${this.data.heads} heads, from 0 to 1`;
-    return `${marks}; grey: uniform attention.${few}`;
+    return `${marks}; long tick: uniform attention; grey: not above it.${few}`;
   }
 
   row(kind) {

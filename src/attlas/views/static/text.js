@@ -145,7 +145,7 @@ class TextView {
     place.append(this.legend);
     return place;
   }
-  // In a decoder most attention goes to the first token: without it, words are told apart.
+  // In a decoder most attention goes to the first token: without it, words differ in tint.
   sinkSwitch() {
     const ways = [["out", "left out"], ["in", "counted"]];
     this.sink = switchOf("first token", "sink", ways, (way) => this.share({ sink: way }));

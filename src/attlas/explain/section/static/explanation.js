@@ -353,7 +353,8 @@ function agreementDots(rows, width) {
 
 function agreementLine(one) {
   const where = one.outside ? "outside" : "not outside";
-  const other = `; with masked tokens as zeros ${decimal(one.published)}, chance ${decimal(one.published_chance)}`;
+  const [zeros, chance] = [one.published, one.published_chance].map(decimal);
+  const other = `; with masked tokens as zeros ${zeros}, chance ${chance}`;
   return (
     `${one.left}: tau ${decimal(one.tau)}, ${where} the band from ${decimal(one.low)} to ` +
     `${decimal(one.high)} of ${one.shifts} shifts${one.published === null ? "" : other}.`
