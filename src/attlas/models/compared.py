@@ -3,7 +3,7 @@
 The reference is a pass of the same network with eager attention, asked for its attentions, and not
 observed. It is made for a text of a few tokens and for one that is longer than every window, chunk
 and choice of keys in the configuration, as far as memory allows. What was compared is remembered in
-the user's cache, by class, configuration, source and versions of libraries.
+the user's cache, by class, configuration, code of this package and versions of libraries.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+import transformers
 from torch import Tensor
 
 from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.models.encode import forward_options
-from attlas.models.identity import config_content, hooks_fingerprint
+from attlas.models.identity import config_content
 from attlas.models.install import installed, sub_configs, use_implementation, without_traces
 from attlas.support.errors import CaptureError, ModelError
 from attlas.support.files import read_json
-from attlas.support.fingerprint import fingerprint, source_digest
+from attlas.support.fingerprint import fingerprint, sha256_of
 from attlas.support.machine import user_cache
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def compared_tokens(model: Model, n_maps: int) -> int:
     `n_maps` is the number of heads in all layers. Weights that differ are a CaptureError that
     names the class.
     """
-    key = fingerprint((_what_is_compared(model), source_digest()))
+    key = fingerprint(_what_is_compared(model))
     path = user_cache() / "compared" / f"{key}.json"
     model = replace(model, lens="weights")
     with _lock:
@@ -84,8 +85,10 @@ def _remember(path: Path, content: dict[str, Any]) -> None:
 
 def _what_is_compared(model: Model) -> Any:
     """What the way in which weights are captured may depend on."""
+    own = [sha256_of(path) for path in sorted(Path(__file__).parent.glob("*.py"))]
+    versions = transformers.__version__, torch.__version__
     content = config_content(model.network)
-    return content, hooks_fingerprint(model.network), str(model.network.dtype), model.device.type
+    return content, str(model.network.dtype), model.device.type, versions, own
 
 
 def _lengths(model: Model, n_maps: int) -> list[int]:

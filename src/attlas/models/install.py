@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -106,20 +106,25 @@ def sub_configs(configs: Iterable[Any]) -> list[PretrainedConfig]:
     return list(known.values())
 
 
-@contextmanager
-def without_traces(network: nn.Module) -> Iterator[None]:
+def without_traces(network: nn.Module) -> AbstractContextManager[None]:
     """While open, transformers may put the hooks on a network that record its outputs.
 
-    They are removed afterwards: they cannot be pickled.
+    They are removed when the last user leaves: they cannot be pickled.
     """
-    modules = list(network.modules())
-    before = [set(module._forward_hooks) for module in modules]
-    marked = [module for module in modules if MARK in vars(module)]
-    try:
-        yield
-    finally:
-        for module, known in zip(modules, before, strict=True):
-            for number in set(module._forward_hooks) - known:
-                del module._forward_hooks[number]
-            if MARK in vars(module) and module not in marked:
-                delattr(module, MARK)
+
+    def install() -> Undo:
+        modules = list(network.modules())
+        before = [set(module._forward_hooks) for module in modules]
+        marked = [MARK in vars(module) for module in modules]
+
+        def remove() -> None:
+            for module, known, is_marked in zip(modules, before, marked, strict=True):
+                for number in set(module._forward_hooks) - known:
+                    if module._forward_hooks[number].__module__.startswith("transformers."):
+                        del module._forward_hooks[number]
+                if MARK in vars(module) and not is_marked:
+                    delattr(module, MARK)
+
+        return [remove]
+
+    return installed(network, "traces", install)

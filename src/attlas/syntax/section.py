@@ -177,7 +177,7 @@ def _points(row: Mapping[Any, Any]) -> str:
     >>> _points({"relation": "all", "direction": "head->dependent"})
     'points from syntactic heads to their dependents'
     """
-    is_all, to_heads = row["relation"] == "all", row["direction"] == "dependent->head"
+    is_all, to_heads = row["relation"] == "all", row.get("direction") != "head->dependent"
     if is_all:
         ends = (
             "words to their syntactic heads" if to_heads else "syntactic heads to their dependents"
