@@ -97,7 +97,7 @@ def _lengths(model: Model, n_maps: int) -> list[int]:
         int(size)
         for config in sub_configs([model.network.config])
         for name in WINDOWS
-        for size in _sizes(getattr(config, name, None))
+        for size in _sizes(vars(config).get(name))
     ]
     longest = max([LONG, *(window + BEYOND for window in windows)])
     in_memory = int((LARGEST / (4 * n_maps)) ** 0.5)

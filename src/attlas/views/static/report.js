@@ -3,6 +3,7 @@
 import { drawCharts } from "attlas/charts.js";
 import { theme } from "attlas/colour.js";
 import { inflatedJson } from "attlas/packing.js";
+import { keepTarget } from "attlas/target.js";
 
 export function startReport(charts) {
   const root = document.documentElement;
@@ -21,16 +22,8 @@ export function startReport(charts) {
   contents.addEventListener("click", (event) => {
     if (narrow.matches && event.target.closest("a")) contents.open = false;
   });
-  addEventListener("hashchange", openTarget);
-  openTarget();
+  keepTarget();
   markSections(contents);
-}
-
-// A section that is folded opens when a link leads to it.
-function openTarget() {
-  const target = document.getElementById(location.hash.slice(1));
-  const fold = target?.querySelector("details.folded");
-  if (fold) fold.open = true;
 }
 
 function markSections(contents) {

@@ -4,6 +4,7 @@ import { drawCharts } from "attlas/charts.js";
 import { theme } from "attlas/colour.js";
 import { mount } from "attlas/mount.js";
 import { inflatedJson } from "attlas/packing.js";
+import { keepTarget } from "attlas/target.js";
 import { fillStudies } from "attlas.web/studies.js";
 
 // shared values that an address has
@@ -71,11 +72,6 @@ function keepInAddress(state) {
   updateLinks(state);
 }
 
-function openTarget() {
-  const fold = document.getElementById(location.hash.slice(1))?.querySelector("details.folded");
-  if (fold) fold.open = true;
-}
-
 async function copy(button, words) {
   const name = button.textContent;
   await navigator.clipboard.writeText(words);
@@ -105,8 +101,7 @@ function startControls() {
   }
   const tab = document.querySelector(".tabs [aria-current]");
   if (tab) tab.parentNode.scrollLeft = tab.offsetLeft - tab.parentNode.offsetLeft - tab.offsetWidth;
-  addEventListener("hashchange", openTarget);
-  openTarget();
+  keepTarget();
 }
 
 async function start() {
