@@ -185,7 +185,7 @@ function compared(data, row) {
     "tr",
     {},
     name,
-    element("td", { class: "number" }, element("b", {}, words.value)),
+    element("td", { class: "number" }, row.verdict ? element("b", {}, words.value) : words.value),
     element("td", {}, element("div", { class: "against" }, dot(row), grey(control))),
     element(
       "td",
