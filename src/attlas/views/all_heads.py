@@ -33,7 +33,7 @@ def all_heads(
 ) -> AllHeads | None:
     """The columns of all grids of the model of a study; None if there are none.
 
-    The first is that of the strongest finding that has a column.
+    The first is that of the strongest finding about a head, which is chosen, or of any.
     """
     own = {name: one for name, one in shown(study, sections) if is_of_model(study, one)}
     size = (study.n_layers, study.n_heads) if own else (0, 0)
@@ -50,7 +50,8 @@ def all_heads(
         return None
     able = [one for one in found if grids.get(one.section)]
     best = next((one for one in able if one.claim.head), None)
-    first = _column_of(able[0], grids[able[0].section]) if able else ""
+    shown_first = best or next(iter(able), None)
+    first = _column_of(shown_first, grids[shown_first.section]) if shown_first else ""
     names = known_for(study, own.values())
     grid = HeadGrid(*size, tuple(columns.values()), first, names=names)
     figures = (one for name, _, some in drawn if name in own for one in some)
