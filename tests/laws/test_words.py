@@ -38,7 +38,7 @@ PAGES = [
     *sorted(path for kind in ("md", "html", "js") for path in SOURCE.rglob(f"*.{kind}")),
 ]
 CODE = sorted(SOURCE.rglob("*.py"))
-KEYS = {"learnt"}  # of extractor.json, whose format stays
+KEYS = {"learnt"}  # a key of extractor.json: saved extractors must still load
 
 
 def found(text: str) -> list[str]:

@@ -127,7 +127,7 @@ def _where(
     dtype: str | torch.dtype | None = None,
     lens: str = "weights",
 ) -> tuple[torch.device | None, dict[str, Any]]:
-    """The device to move to, and what transformers is told; what cannot be is refused."""
+    """The device to move to, and the arguments for transformers; unusable ones are refused."""
     if lens not in LENSES:
         raise ModelError(f"there is no lens {lens!r}; the lenses are {', '.join(LENSES)}")
     if device == "auto":
@@ -151,7 +151,7 @@ def _where(
     try:
         place = torch.device(device)
         torch.empty(0, device=place)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # by device and build
         reason = str(error).strip().splitlines()[0]
         raise ModelError(f"the device {str(device)!r} cannot be used: {reason}") from error
     return place, how

@@ -13,7 +13,7 @@ from attlas.views.picture import INK, LETTER, png_url, shortened, xml_text
 MOST_CELLS = 200  # tokens whose cells are drawn one by one; of more, the cells are an image
 LABEL = 13  # pixels between two labels
 LONGEST = 14  # letters of a label
-EDGE = 14  # pixels beside a label
+EDGE = 14  # pixels next to a label
 FAINTEST = 0.005  # a tint that is not drawn
 
 
